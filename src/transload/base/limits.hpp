@@ -1,0 +1,20 @@
+#pragma once
+/// Limits a reader keeps before it believes a byte. docs/format.md, "Limits".
+
+#include <cstddef>
+#include <cstdint>
+
+namespace transload::limits {
+
+/// Nesting of nodes; deeper input is malformed, deeper objects are unsupported at the sender.
+inline constexpr std::size_t depth = 10'000;
+/// Bytes of a header.
+inline constexpr std::size_t header_nbytes = (std::size_t{1} << 31) - 1;
+/// Entries in the tables of names, shapes and sizes, and frames of a message.
+inline constexpr std::size_t table_entries = std::size_t{1} << 24;
+/// Bytes of one payload.
+inline constexpr std::uint64_t payload_nbytes = std::uint64_t{1} << 62;
+/// Dimensions of an array (NumPy's own limit).
+inline constexpr std::size_t ndim = 64;
+
+}  // namespace transload::limits

@@ -1,0 +1,105 @@
+#include "transload/message/layout.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "transload/base/error.hpp"
+#include "transload/base/limits.hpp"
+
+namespace transload {
+
+namespace {
+
+std::uint64_t align_up(std::uint64_t offset, std::uint64_t align) noexcept { return (offset + align - 1) & ~(align - 1); }
+
+}  // namespace
+
+Layout Layout::plan(std::span<PayloadSize const> sizes, LayoutLimits limits) {
+  expects(limits.split_limit >= 1 && limits.split_limit >= limits.pack_limit, ErrorKind::malformed,
+          [&] { return cat("layout: split_limit ", limits.split_limit, " below 1 or below pack_limit ", limits.pack_limit); });
+  Layout layout;
+  layout.limits = limits;
+  layout.places.resize(sizes.size());
+
+  std::uint64_t pack_nbytes = 0;
+  for (std::size_t p = 0; p < sizes.size(); ++p) {
+    PayloadSize const& size = sizes[p];
+    expects(size.nbytes <= limits::payload_nbytes, ErrorKind::malformed, [&] { return cat("sizes[", p, "]: ", size.nbytes, " bytes"); });
+    if (size.window_of >= 0 || size.nbytes > limits.pack_limit || size.nbytes == 0) continue;
+    std::uint64_t const offset = align_up(pack_nbytes, payload_align(size.nbytes));
+    layout.places[p] = {.frame = 0, .nframes = 1, .offset = offset, .nbytes = size.nbytes};
+    pack_nbytes = offset + size.nbytes;
+    expects(pack_nbytes <= limits::payload_nbytes, ErrorKind::malformed, [&] { return cat("sizes[", p, "]: the pack passes the limit"); });
+  }
+  layout.has_pack = pack_nbytes > 0;
+  if (layout.has_pack) layout.frame_nbytes.push_back(pack_nbytes);
+
+  for (std::size_t p = 0; p < sizes.size(); ++p) {
+    PayloadSize const& size = sizes[p];
+    if (size.window_of >= 0 || size.nbytes <= limits.pack_limit) continue;
+    std::uint64_t const pieces = (size.nbytes + limits.split_limit - 1) / limits.split_limit;
+    expects(pieces <= limits::table_entries - layout.frame_nbytes.size(), ErrorKind::malformed,
+            [&] { return cat("sizes[", p, "]: ", size.nbytes, " bytes in pieces of ", limits.split_limit, " are too many frames"); });
+    layout.places[p] = {.frame = static_cast<std::uint32_t>(layout.frame_nbytes.size()),
+                        .nframes = static_cast<std::uint32_t>(pieces),
+                        .offset = 0,
+                        .nbytes = size.nbytes};
+    for (std::uint64_t left = size.nbytes; left > 0; left -= std::min(left, limits.split_limit)) {
+      layout.frame_nbytes.push_back(std::min(left, limits.split_limit));
+    }
+  }
+
+  for (std::size_t p = 0; p < sizes.size(); ++p) {
+    PayloadSize const& size = sizes[p];
+    if (size.window_of < 0) continue;
+    auto const owner = static_cast<std::uint64_t>(size.window_of);
+    expects(owner < sizes.size() && sizes[owner].window_of < 0, ErrorKind::malformed,
+            [&] { return cat("sizes[", p, "]: window of payload ", owner, ", which has no bytes of its own"); });
+    expects(size.window_offset <= sizes[owner].nbytes && size.nbytes <= sizes[owner].nbytes - size.window_offset,
+            ErrorKind::malformed,
+            [&] { return cat("sizes[", p, "]: bytes ", size.window_offset, " + ", size.nbytes, " of payload ", owner, ", which has ",
+                sizes[owner].nbytes); });
+    layout.places[p] = layout.places[owner];
+    layout.places[p].offset += size.window_offset;
+    layout.places[p].nbytes = size.nbytes;
+    if (size.nbytes == 0) layout.places[p].nframes = 0;
+  }
+  return layout;
+}
+
+void merge_overlaps(std::vector<std::span<std::byte const>>& payloads, std::vector<PayloadSize>& sizes) {
+  if (payloads.size() < 2) return;
+  std::vector<std::uint32_t> order(payloads.size());
+  std::iota(order.begin(), order.end(), 0U);
+  auto const begin = [&](std::uint32_t p) { return payloads[p].data(); };
+  auto const end = [&](std::uint32_t p) { return payloads[p].data() + payloads[p].size(); };
+  std::erase_if(order, [&](std::uint32_t p) { return payloads[p].empty(); });
+  auto const before = [&](std::uint32_t a, std::uint32_t b) {
+    return begin(a) != begin(b) ? begin(a) < begin(b) : payloads[a].size() > payloads[b].size();
+  };
+  if (!std::is_sorted(order.begin(), order.end(), before)) std::sort(order.begin(), order.end(), before);
+
+  for (std::size_t i = 0; i < order.size();) {
+    std::byte const* const low = begin(order[i]);
+    std::byte const* high = end(order[i]);
+    std::size_t j = i + 1;
+    for (; j < order.size() && begin(order[j]) < high; ++j) high = std::max(high, end(order[j]));
+    if (j - i > 1) {
+      // The first of a group begins lowest and is the longest of those; it is the owner if nobody ends behind it.
+      std::int64_t owner = order[i];
+      if (end(order[i]) != high) {
+        owner = static_cast<std::int64_t>(payloads.size());
+        payloads.emplace_back(low, high);
+        sizes.push_back({.nbytes = static_cast<std::uint64_t>(high - low)});
+      }
+      for (std::size_t k = i; k < j; ++k) {
+        if (order[k] == owner) continue;
+        sizes[order[k]].window_of = owner;
+        sizes[order[k]].window_offset = static_cast<std::uint64_t>(begin(order[k]) - low);
+      }
+    }
+    i = j;
+  }
+}
+
+}  // namespace transload

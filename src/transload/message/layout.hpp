@@ -1,0 +1,62 @@
+#pragma once
+/// Where payloads lie in frames: one rule, computed alike by the writer and the reader. docs/format.md, "Payloads and frames".
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace transload {
+
+/// One entry of the header's `sizes`: `nbytes` of its own, or a window of the payload `window_of`.
+struct PayloadSize {
+  std::uint64_t nbytes = 0;
+  std::int64_t window_of = -1;  ///< payload number, or -1: the payload has bytes of its own
+  std::uint64_t window_offset = 0;
+
+  friend bool operator==(PayloadSize const&, PayloadSize const&) = default;
+};
+
+/// The limits that a writer chose: payloads up to `pack_limit` bytes share the pack, those above `split_limit` are cut.
+struct LayoutLimits {
+  /// 64 KiB: a frame costs 20–30 µs on Dask's tcp comm, copying 64 KiB about 10 (docs/measuring.md, "packing").
+  std::uint64_t pack_limit = std::uint64_t{64} << 10;
+  std::uint64_t split_limit = std::uint64_t{1} << 62;
+
+  friend bool operator==(LayoutLimits const&, LayoutLimits const&) = default;
+};
+
+/// A payload's place: `nbytes` from `offset` of frame `frame`; over `nframes` frames when it was split.
+struct Place {
+  std::uint32_t frame = 0;
+  std::uint32_t nframes = 0;  ///< 0: the payload is empty and lies nowhere
+  std::uint64_t offset = 0;
+  std::uint64_t nbytes = 0;
+};
+
+/// Alignment in the pack of a payload of `nbytes` bytes: 64 from 4 KiB up, else its largest power of two, at most 16.
+[[nodiscard]] constexpr std::uint64_t payload_align(std::uint64_t nbytes) noexcept {
+  if (nbytes >= 4096) return 64;
+  if (nbytes == 0) return 1;
+  std::uint64_t const low_bit = nbytes & (~nbytes + 1);
+  return low_bit < 16 ? low_bit : 16;
+}
+
+struct Layout {
+  LayoutLimits limits;
+  std::vector<Place> places;                ///< one a payload
+  std::vector<std::uint64_t> frame_nbytes;  ///< one a frame
+  bool has_pack = false;                    ///< frame 0 is the pack
+
+  /// Applies the rule. Windows are resolved to places in the frame of their payload.
+  ///
+  /// @throws Error{malformed} where limits, sizes or windows contradict each other or pass the limits.
+  [[nodiscard]] static Layout plan(std::span<PayloadSize const> sizes, LayoutLimits limits);
+};
+
+/// Finds payloads that share memory and turns them into windows of one payload, which is appended when none of them
+/// spans the others. `payloads` and `sizes` have one entry a payload on entry; `payloads` grows with `sizes`.
+/// Payloads that only touch or are empty stay as they are.
+void merge_overlaps(std::vector<std::span<std::byte const>>& payloads, std::vector<PayloadSize>& sizes);
+
+}  // namespace transload
