@@ -1,0 +1,57 @@
+# Sets TRANSLOAD_WITH_CUDA and, where it is true, enables the language CUDA.
+#
+# AUTO takes nvcc >= 13 where it is found (CUDACXX, PATH, CUDA_HOME, CUDA_PATH, /usr/local/cuda) and goes without
+# it elsewhere. Code is made for sm_90, with PTX for what comes after; cudart is linked statically and the
+# driver is only looked for at run time, so a binary built with CUDA also runs where no GPU is.
+
+set(TRANSLOAD_WITH_CUDA OFF)
+string(TOUPPER "${TRANSLOAD_CUDA}" _cuda)
+if(NOT _cuda MATCHES "^(AUTO|ON|OFF|TRUE|FALSE|YES|NO|1|0)$")
+  message(FATAL_ERROR "TRANSLOAD_CUDA is '${TRANSLOAD_CUDA}'; it takes AUTO, ON or OFF")
+endif()
+
+if(_cuda STREQUAL "AUTO" OR _cuda)
+  if(DEFINED ENV{CUDACXX})
+    set(_nvcc "$ENV{CUDACXX}")
+  else()
+    find_program(TRANSLOAD_NVCC nvcc
+      HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
+    set(_nvcc "${TRANSLOAD_NVCC}")
+  endif()
+  set(_why "nvcc was not found")
+  if(_nvcc)
+    execute_process(COMMAND "${_nvcc}" --version OUTPUT_VARIABLE _nvcc_says ERROR_QUIET)
+    if(_nvcc_says MATCHES "release ([0-9]+\\.[0-9]+)")
+      set(_nvcc_version "${CMAKE_MATCH_1}")
+      if(_nvcc_version VERSION_GREATER_EQUAL 13)
+        set(TRANSLOAD_WITH_CUDA ON)
+      else()
+        set(_why "${_nvcc} is of CUDA ${_nvcc_version}, 13 is needed")
+      endif()
+    else()
+      set(_why "${_nvcc} does not tell its version")
+    endif()
+  endif()
+  if(NOT TRANSLOAD_WITH_CUDA AND NOT _cuda STREQUAL "AUTO")
+    message(FATAL_ERROR "TRANSLOAD_CUDA is ON, but ${_why}")
+  endif()
+else()
+  set(_why "TRANSLOAD_CUDA is OFF")
+endif()
+
+if(TRANSLOAD_WITH_CUDA)
+  if(NOT CMAKE_CUDA_COMPILER)
+    set(CMAKE_CUDA_COMPILER "${_nvcc}")
+  endif()
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 90)  # the cubin of sm_90 and its PTX
+  endif()
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  enable_language(CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  message(STATUS "transload: with CUDA ${_nvcc_version} (sm_${CMAKE_CUDA_ARCHITECTURES} and PTX)")
+else()
+  message(STATUS "transload: without CUDA (${_why})")
+endif()
