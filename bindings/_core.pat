@@ -1,0 +1,2 @@
+_core.__suffix__:
+    __version__: str

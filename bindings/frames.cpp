@@ -1,0 +1,239 @@
+#include "frames.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "transload/base/error.hpp"
+
+namespace transload::py {
+
+namespace {
+
+/// Exports bytes that a Keeper holds: the object behind the memoryviews that users see as frames.
+struct Exporter {
+  PyObject_HEAD
+  std::shared_ptr<Keeper>* keeper;
+  void* data;
+  Py_ssize_t nbytes;
+  int readonly;
+};
+
+PyTypeObject* exporter_type = nullptr;
+
+int exporter_getbuffer(PyObject* self, Py_buffer* view, int flags) {
+  auto* const exporter = reinterpret_cast<Exporter*>(self);
+  return PyBuffer_FillInfo(view, self, exporter->data, exporter->nbytes, exporter->readonly, flags);
+}
+
+void exporter_dealloc(PyObject* self) {
+  auto* const exporter = reinterpret_cast<Exporter*>(self);
+  delete exporter->keeper;
+  PyTypeObject* const type = Py_TYPE(self);
+  reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(type);
+}
+
+Ref make_exporter(std::shared_ptr<Keeper> keeper, std::byte const* data, std::size_t nbytes, bool readonly) {
+  auto const alloc = reinterpret_cast<allocfunc>(PyType_GetSlot(exporter_type, Py_tp_alloc));
+  Ref self = take(alloc(exporter_type, 0));
+  auto* const exporter = reinterpret_cast<Exporter*>(self.get());
+  exporter->keeper = new std::shared_ptr<Keeper>(std::move(keeper));
+  exporter->data = const_cast<std::byte*>(data);
+  exporter->nbytes = static_cast<Py_ssize_t>(nbytes);
+  exporter->readonly = readonly ? 1 : 0;
+  return take(PyMemoryView_FromObject(self.get()));
+}
+
+/// Memory freed with std::free, aligned to 64 bytes.
+std::shared_ptr<void const> aligned_memory(std::size_t nbytes, std::byte*& data) {
+  std::size_t const rounded = (nbytes + 63) / 64 * 64;
+  data = static_cast<std::byte*>(std::aligned_alloc(64, rounded == 0 ? 64 : rounded));
+  if (data == nullptr) {
+    throw Error(ErrorKind::exhausted, cat("no memory for ", nbytes, " bytes"));
+  }
+  return {data, [](void const* p) { std::free(const_cast<void*>(p)); }};
+}
+
+}  // namespace
+
+Keeper Keeper::allocate(std::size_t nbytes, std::byte*& data) {
+  Keeper keeper;
+  keeper.memory = aligned_memory(nbytes, data);
+  keeper.readonly = false;
+  return keeper;
+}
+
+void init_frames() {
+  if (exporter_type != nullptr) return;
+  static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(exporter_dealloc)},
+                                {Py_bf_getbuffer, reinterpret_cast<void*>(exporter_getbuffer)},
+                                {Py_tp_doc, const_cast<char*>("Bytes of a message, exported as a buffer.")},
+                                {0, nullptr}};
+  static PyType_Spec spec{.name = "transload._core._Exporter",
+                          .basicsize = sizeof(Exporter),
+                          .itemsize = 0,
+                          .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                          .slots = slots};
+  exporter_type = reinterpret_cast<PyTypeObject*>(take(PyType_FromSpec(&spec)).release());
+}
+
+Ref Outgoing::frames(Layout const& layout) {
+  auto const payloads = writer_.payloads();
+  Ref list = take(PyList_New(static_cast<Py_ssize_t>(layout.frame_nbytes.size())));
+  std::vector<PyObject*> made(layout.frame_nbytes.size(), nullptr);
+  auto const put = [&](std::size_t frame, Ref view) {
+    made[frame] = view.get();
+    check(PyList_SetItem(list.get(), static_cast<Py_ssize_t>(frame), view.release()));
+  };
+
+  if (layout.has_pack) {
+    std::byte* pack = nullptr;
+    auto keeper = std::make_shared<Keeper>(Keeper::allocate(layout.frame_nbytes[0], pack));
+    std::uint64_t end = 0;
+    for (std::size_t p = 0; p < payloads.size(); ++p) {
+      Place const& place = layout.places[p];
+      // Windows come out of the payload they look at; only payloads that lie at or behind the end are new bytes.
+      if (place.nframes == 0 || place.frame != 0 || place.offset < end) continue;
+      std::memset(pack + end, 0, place.offset - end);
+      std::memcpy(pack + place.offset, payloads[p].data(), place.nbytes);
+      end = place.offset + place.nbytes;
+    }
+    put(0, make_exporter(std::move(keeper), pack, layout.frame_nbytes[0], false));
+  }
+
+  for (std::size_t p = 0; p < payloads.size(); ++p) {
+    Place const& place = layout.places[p];
+    if (place.nframes == 0 || (layout.has_pack && place.frame == 0) || made[place.frame] != nullptr) continue;
+    if (place.offset != 0 || place.nbytes != payloads[p].size()) continue;
+    // A window that begins its payload comes here too, but does not have the frame's size.
+    std::uint64_t whole = 0;
+    for (std::uint32_t f = 0; f < place.nframes; ++f) whole += layout.frame_nbytes[place.frame + f];
+    if (whole != place.nbytes) continue;
+    auto keeper = p < keepers_.size() ? keepers_[p] : std::make_shared<Keeper>();
+    bool readonly = keeper->readonly;
+    for (std::size_t q = 0; q < keepers_.size(); ++q) {
+      Place const& other = layout.places[q];
+      if (q == p || other.nframes == 0 || other.frame != place.frame) continue;
+      // Payloads that share memory: the frame is writable if one of them is, and a payload made of their union needs them all alive.
+      readonly = readonly && keepers_[q]->readonly;
+      if (p >= keepers_.size()) {
+        auto both = std::make_shared<std::pair<std::shared_ptr<void const>, std::shared_ptr<Keeper>>>(keeper->memory, keepers_[q]);
+        keeper->memory = both;
+      }
+    }
+    std::uint64_t offset = 0;
+    for (std::uint32_t f = 0; f < place.nframes; ++f) {
+      std::uint64_t const nbytes = layout.frame_nbytes[place.frame + f];
+      put(place.frame + f, make_exporter(keeper, payloads[p].data() + offset, nbytes, readonly));
+      offset += nbytes;
+    }
+  }
+  for (std::size_t f = 0; f < made.size(); ++f) {
+    expects(made[f] != nullptr, ErrorKind::failed, [&] { return cat("frame ", f, " was not made"); });
+  }
+  return list;
+}
+
+Incoming::Incoming(Header const& header, PyObject* frames) : header_(header) {
+  Ref const sequence = take(PySequence_Tuple(frames));
+  auto const n = static_cast<std::size_t>(PyTuple_Size(sequence.get()));
+  std::vector<std::uint64_t> sizes(n);
+  frames_.resize(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    Frame& frame = frames_[i];
+    frame.exporter = Ref::borrow(PyTuple_GetItem(sequence.get(), static_cast<Py_ssize_t>(i)));
+    PyObject* const object = frame.exporter.get();
+    if (!PyObject_CheckBuffer(object)) {
+      throw Error(ErrorKind::malformed, cat("frame ", i, ": a ", type_name(object), " is no buffer of host memory"));
+    }
+    frame.view = BufferView(object, PyBUF_STRIDED_RO);
+    if (PyBuffer_IsContiguous(frame.view.operator->(), 'C') == 0) {
+      throw Error(ErrorKind::malformed, cat("frame ", i, ": the buffer is not contiguous"));
+    }
+    frame.data = static_cast<std::byte const*>(frame.view->buf);
+    frame.nbytes = static_cast<std::uint64_t>(frame.view->len);
+    frame.readonly = frame.view->readonly != 0;
+    sizes[i] = frame.nbytes;
+    if (frame.view->ndim != 1 || frame.view->itemsize != 1) {  // shaped buffers are seen as bytes from here on
+      Ref const flat = take(PyMemoryView_FromObject(object));
+      frame.exporter = take(PyObject_CallMethod(flat.get(), "cast", "s", "B"));
+    }
+  }
+  header_.check_frames(sizes);
+  for (std::size_t i = 0; i < header_.frame_codec.size(); ++i) {
+    expects(header_.frame_codec[i].empty(), ErrorKind::malformed, [&] {
+      return cat("frame ", i, ": compressed with ", header_.frame_codec[i], ", a codec that this build lacks; it knows none");
+    });
+  }
+  joined_.resize(n, 0);
+}
+
+void Incoming::own(Frame& frame) {
+  std::byte* data = nullptr;
+  auto keeper = std::make_shared<Keeper>(Keeper::allocate(frame.nbytes, data));
+  if (frame.nbytes != 0) std::memcpy(data, frame.data, frame.nbytes);
+  frame.exporter = make_exporter(std::move(keeper), data, frame.nbytes, false);
+  frame.view.release();
+  frame.data = data;
+  frame.readonly = false;
+  ++copies_;
+}
+
+std::size_t Incoming::join(Place const& place) {
+  if (joined_[place.frame] != 0) return joined_[place.frame];
+  std::uint64_t total = 0;
+  bool adjacent = true;
+  bool readonly = false;
+  for (std::uint32_t f = 0; f < place.nframes; ++f) {
+    Frame const& piece = frames_[place.frame + f];
+    adjacent = adjacent && piece.data == frames_[place.frame].data + total;
+    readonly = readonly || piece.readonly;
+    total += piece.nbytes;
+  }
+  Frame whole;
+  whole.nbytes = total;
+  if (adjacent) {
+    auto keeper = std::make_shared<Keeper>();
+    Ref pieces = take(PyTuple_New(place.nframes));
+    for (std::uint32_t f = 0; f < place.nframes; ++f) {
+      PyObject* const piece = take(PyMemoryView_FromObject(frames_[place.frame + f].exporter.get())).release();
+      check(PyTuple_SetItem(pieces.get(), f, piece));
+    }
+    keeper->object = std::move(pieces);
+    whole.data = frames_[place.frame].data;
+    whole.readonly = readonly;
+    whole.exporter = make_exporter(std::move(keeper), whole.data, total, readonly);
+  } else {
+    std::byte* data = nullptr;
+    auto keeper = std::make_shared<Keeper>(Keeper::allocate(total, data));
+    std::uint64_t at = 0;
+    for (std::uint32_t f = 0; f < place.nframes; ++f) {
+      Frame const& piece = frames_[place.frame + f];
+      std::memcpy(data + at, piece.data, piece.nbytes);
+      at += piece.nbytes;
+    }
+    whole.data = data;
+    whole.exporter = make_exporter(std::move(keeper), data, total, false);
+    ++copies_;
+  }
+  frames_.push_back(std::move(whole));
+  return joined_[place.frame] = static_cast<std::uint32_t>(frames_.size() - 1);
+}
+
+Payload Incoming::payload(std::uint64_t p, bool writable, std::size_t align) {
+  expects(p < header_.layout.places.size(), ErrorKind::malformed,
+          [&] { return cat("payload ", p, " of ", header_.layout.places.size()); });
+  Place const& place = header_.layout.places[p];
+  if (place.nframes == 0) return {};
+  Frame& frame = frames_[place.nframes == 1 ? place.frame : join(place)];
+  bool const misaligned = ((reinterpret_cast<std::uintptr_t>(frame.data) + place.offset) & (align - 1)) != 0;
+  if ((writable && frame.readonly) || misaligned) own(frame);
+  return {.exporter = frame.exporter.get(),
+          .data = frame.data + place.offset,
+          .offset = place.offset,
+          .nbytes = place.nbytes,
+          .readonly = frame.readonly};
+}
+
+}  // namespace transload::py

@@ -1,0 +1,85 @@
+#pragma once
+/// Frames at the border to Python: from payloads on the way out, to payloads on the way in.
+
+#include <memory>
+#include <vector>
+
+#include "py.hpp"
+#include "transload/message/header.hpp"
+#include "transload/message/layout.hpp"
+
+namespace transload::py {
+
+/// What keeps a payload's bytes alive: an exported buffer, an object, or memory of our own.
+struct Keeper {
+  BufferView view;
+  Ref object;
+  std::shared_ptr<void const> memory;
+  bool readonly = true;
+
+  /// Writable memory of our own, 64-byte aligned.
+  [[nodiscard]] static Keeper allocate(std::size_t nbytes, std::byte*& data);
+};
+
+/// The payloads of a message under way to frames: each `HeaderWriter` payload with its keeper, in the same order.
+class Outgoing {
+ public:
+  explicit Outgoing(HeaderWriter& writer) : writer_(writer) {}
+
+  std::uint32_t add(std::span<std::byte const> bytes, Keeper keeper) {
+    keepers_.push_back(std::make_shared<Keeper>(std::move(keeper)));
+    return writer_.add_payload(bytes);
+  }
+
+  /// The frames as a list of 1-D byte memoryviews: the pack is gathered, large payloads are borrowed with their keepers.
+  /// A borrowed frame is writable where its source is. Call after `writer.finish`.
+  [[nodiscard]] Ref frames(Layout const& layout);
+
+ private:
+  HeaderWriter& writer_;
+  std::vector<std::shared_ptr<Keeper>> keepers_;
+};
+
+/// A payload as a decoder needs it: bytes inside an object that exports a buffer.
+struct Payload {
+  PyObject* exporter = nullptr;  ///< borrowed from Incoming; null for an empty payload
+  std::byte const* data = nullptr;
+  std::uint64_t offset = 0;  ///< of `data` in the exporter's buffer
+  std::uint64_t nbytes = 0;
+  bool readonly = false;
+};
+
+/// The frames of a received message. Borrows the sequence's objects for its own life; exporters hand out references.
+class Incoming {
+ public:
+  /// @throws Error{malformed} unless number and sizes are what the header says.
+  Incoming(Header const& header, PyObject* frames);
+
+  /// Payload `p`: in place where one frame holds it, joined where it was split; copied once when `writable` is asked of a
+  /// read-only frame, or when it lies off `align` (a power of two). A copy of the pack serves all its payloads.
+  [[nodiscard]] Payload payload(std::uint64_t p, bool writable, std::size_t align);
+
+  [[nodiscard]] std::uint64_t copies() const noexcept { return copies_; }
+
+ private:
+  struct Frame {
+    Ref exporter;
+    BufferView view;
+    std::byte const* data = nullptr;
+    std::uint64_t nbytes = 0;
+    bool readonly = false;
+  };
+
+  void own(Frame& frame);
+  std::size_t join(Place const& place);
+
+  Header const& header_;
+  std::vector<Frame> frames_;
+  std::vector<std::uint32_t> joined_;  ///< index of a split payload's joined frame by its first frame; 0: not joined yet
+  std::uint64_t copies_ = 0;
+};
+
+/// Makes the internal exporter type; once a process.
+void init_frames();
+
+}  // namespace transload::py

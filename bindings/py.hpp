@@ -1,0 +1,133 @@
+#pragma once
+/// The CPython API as the walk uses it (limited API of 3.11): owned references, errors as C++ exceptions.
+
+#include <Python.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace transload::py {
+
+/// Thrown when the interpreter's error indicator is set; whoever catches it returns to the interpreter.
+struct Raised {};
+
+/// One owned reference.
+class Ref {
+ public:
+  Ref() = default;
+  explicit Ref(PyObject* owned) noexcept : object_(owned) {}
+  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Ref& operator=(Ref&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  Ref(Ref const&) = delete;
+  Ref& operator=(Ref const&) = delete;
+  ~Ref() { Py_XDECREF(object_); }
+
+  /// A new reference to a borrowed object.
+  [[nodiscard]] static Ref borrow(PyObject* object) noexcept {
+    Py_XINCREF(object);
+    return Ref(object);
+  }
+
+  [[nodiscard]] PyObject* get() const noexcept { return object_; }
+  [[nodiscard]] PyObject* release() noexcept { return std::exchange(object_, nullptr); }
+  [[nodiscard]] explicit operator bool() const noexcept { return object_ != nullptr; }
+
+ private:
+  PyObject* object_ = nullptr;
+};
+
+/// Takes what an API call returned: a new reference, or null with an error set.
+[[nodiscard]] inline Ref take(PyObject* result) {
+  if (result == nullptr) [[unlikely]] throw Raised{};
+  return Ref(result);
+}
+
+inline void check(int status) {
+  if (status < 0) [[unlikely]] throw Raised{};
+}
+
+[[nodiscard]] inline Ref attr(PyObject* object, PyObject* name) { return take(PyObject_GetAttr(object, name)); }
+[[nodiscard]] inline Ref attr(PyObject* object, char const* name) { return take(PyObject_GetAttrString(object, name)); }
+
+/// The attribute, or nothing when AttributeError says so.
+[[nodiscard]] inline Ref try_attr(PyObject* object, PyObject* name) {
+  PyObject* const value = PyObject_GetAttr(object, name);
+  if (value == nullptr) {
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw Raised{};
+    PyErr_Clear();
+  }
+  return Ref(value);
+}
+
+/// The value under `key`, borrowed, or null.
+[[nodiscard]] inline PyObject* dict_get(PyObject* dict, PyObject* key) {
+  PyObject* const value = PyDict_GetItemWithError(dict, key);
+  if (value == nullptr && PyErr_Occurred() != nullptr) throw Raised{};
+  return value;
+}
+
+/// The UTF-8 of a str without lone surrogates; it lives as long as the object.
+[[nodiscard]] inline std::string_view utf8(PyObject* text) {
+  Py_ssize_t n = 0;
+  char const* const data = PyUnicode_AsUTF8AndSize(text, &n);
+  if (data == nullptr) throw Raised{};
+  return {data, static_cast<std::size_t>(n)};
+}
+
+[[nodiscard]] inline Ref str(std::string_view text) {
+  return take(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "strict"));
+}
+
+/// An interned str; never freed, for names used at every call.
+[[nodiscard]] inline PyObject* intern(char const* text) {
+  PyObject* const name = PyUnicode_InternFromString(text);
+  if (name == nullptr) throw Raised{};
+  return name;
+}
+
+[[nodiscard]] inline Ref import(char const* module) { return take(PyImport_ImportModule(module)); }
+
+[[nodiscard]] inline std::string type_name(PyObject* object) {
+  Ref const name(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__qualname__"));
+  if (!name || !PyUnicode_Check(name.get())) {
+    PyErr_Clear();
+    return "?";
+  }
+  return std::string(utf8(name.get()));
+}
+
+/// An exported buffer, released when this dies.
+class BufferView {
+ public:
+  BufferView() = default;
+  BufferView(PyObject* object, int flags) { check(PyObject_GetBuffer(object, &view_, flags)); }
+  BufferView(BufferView&& other) noexcept : view_(other.view_) { other.view_.obj = nullptr; }
+  BufferView& operator=(BufferView&& other) noexcept {
+    std::swap(view_, other.view_);
+    return *this;
+  }
+  BufferView(BufferView const&) = delete;
+  BufferView& operator=(BufferView const&) = delete;
+  ~BufferView() { release(); }
+
+  void release() noexcept {
+    if (view_.obj != nullptr) PyBuffer_Release(&view_);
+    view_.obj = nullptr;
+  }
+  [[nodiscard]] Py_buffer const* operator->() const noexcept { return &view_; }
+  [[nodiscard]] bool held() const noexcept { return view_.obj != nullptr; }
+  [[nodiscard]] std::span<std::byte const> bytes() const noexcept {
+    return {static_cast<std::byte const*>(view_.buf), static_cast<std::size_t>(view_.len)};
+  }
+
+ private:
+  Py_buffer view_{};
+};
+
+}  // namespace transload::py
