@@ -1,0 +1,139 @@
+#include "transload/memory/resource.hpp"
+
+#include <bit>
+#include <new>
+
+#include "transload/base/error.hpp"
+#include "transload/memory/cuda.hpp"
+
+namespace transload {
+
+std::string_view to_string(MemoryKind kind) noexcept {
+  switch (kind) {
+    case MemoryKind::host: return "host";
+    case MemoryKind::pinned: return "pinned";
+    case MemoryKind::device: return "device";
+  }
+  return "?";
+}
+
+std::span<std::byte> HostResource::allocate(std::size_t nbytes) {
+  if (nbytes == 0) return {};
+  void* const block = ::operator new(nbytes, std::align_val_t{alignment}, std::nothrow);
+  expects(block != nullptr, ErrorKind::exhausted, [&] { return cat("host memory: no room for ", nbytes, " bytes"); });
+  return {static_cast<std::byte*>(block), nbytes};
+}
+
+void HostResource::deallocate(std::span<std::byte> block) noexcept {
+  if (!block.empty()) ::operator delete(block.data(), std::align_val_t{alignment});
+}
+
+struct PoolResource::Idle {
+  Idle* previous_in_class;
+  Idle* next_in_class;
+  Idle* older;
+  Idle* newer;
+  std::size_t size_class;
+};
+
+namespace {
+
+// Class c holds blocks of (4 + c % 4) << (4 + c / 4) bytes: 64, 80, 96, 112, 128, 160, …
+constexpr std::size_t class_nbytes(std::size_t c) noexcept { return (4 + c % 4) << (4 + c / 4); }
+
+constexpr std::size_t class_of(std::size_t nbytes) noexcept {
+  if (nbytes <= 64) return 0;
+  auto const doubling = static_cast<std::size_t>(std::bit_width(nbytes - 1)) - 1;  // 2^doubling <= nbytes - 1
+  std::size_t const quarter = ((nbytes - 1) >> (doubling - 2)) - 4;
+  return 4 * (doubling - 6) + quarter + 1;
+}
+
+static_assert(class_of(64) == 0 && class_of(65) == 1 && class_of(80) == 1 && class_of(81) == 2 && class_of(128) == 4);
+static_assert(class_nbytes(class_of(std::size_t{1} << 40)) == std::size_t{1} << 40);
+static_assert(class_nbytes(class_of((std::size_t{1} << 40) + 1)) == std::size_t{5} << 38);
+
+constexpr std::size_t largest_pooled = std::size_t{1} << 60;
+
+}  // namespace
+
+PoolResource::PoolResource(Resource& upstream, std::size_t keep_nbytes) : upstream_(upstream), keep_nbytes_(keep_nbytes) {
+  expects(upstream.kind() == MemoryKind::host, ErrorKind::unsupported,
+          [&] { return cat("PoolResource: ", to_string(upstream.kind()), " memory; only host memory is pooled in this version"); });
+  static_assert(sizeof(Idle) <= class_nbytes(0));
+}
+
+PoolResource::~PoolResource() { release(); }
+
+std::span<std::byte> PoolResource::allocate(std::size_t nbytes) {
+  if (nbytes == 0) return {};
+  expects(nbytes <= largest_pooled, ErrorKind::exhausted, [&] { return cat("host memory: no room for ", nbytes, " bytes"); });
+  std::size_t const c = class_of(nbytes);
+  {
+    std::lock_guard const lock(mutex_);
+    if (Idle* const block = by_class_[c]) {
+      unlink(block);
+      return {reinterpret_cast<std::byte*>(block), nbytes};
+    }
+  }
+  // A block that will never be kept need not be rounded up.
+  std::size_t const rounded = class_nbytes(c);
+  return upstream_.allocate(rounded <= keep_nbytes_ ? rounded : nbytes).first(nbytes);
+}
+
+void PoolResource::deallocate(std::span<std::byte> block) noexcept {
+  if (block.empty()) return;
+  std::size_t const c = class_of(block.size());
+  std::size_t const rounded = class_nbytes(c);
+  if (rounded > keep_nbytes_) {
+    upstream_.deallocate(block);
+    return;
+  }
+  std::lock_guard const lock(mutex_);
+  while (idle_nbytes_ + rounded > keep_nbytes_) release_oldest();
+  auto* const idle = ::new (block.data()) Idle{nullptr, by_class_[c], newest_, nullptr, c};
+  if (idle->next_in_class != nullptr) idle->next_in_class->previous_in_class = idle;
+  by_class_[c] = idle;
+  (newest_ != nullptr ? newest_->newer : oldest_) = idle;
+  newest_ = idle;
+  idle_nbytes_ += rounded;
+}
+
+void PoolResource::unlink(Idle* block) noexcept {
+  (block->previous_in_class != nullptr ? block->previous_in_class->next_in_class : by_class_[block->size_class]) = block->next_in_class;
+  if (block->next_in_class != nullptr) block->next_in_class->previous_in_class = block->previous_in_class;
+  (block->older != nullptr ? block->older->newer : oldest_) = block->newer;
+  (block->newer != nullptr ? block->newer->older : newest_) = block->older;
+  idle_nbytes_ -= class_nbytes(block->size_class);
+}
+
+void PoolResource::release_oldest() noexcept {
+  Idle* const block = oldest_;
+  std::size_t const nbytes = class_nbytes(block->size_class);
+  unlink(block);
+  upstream_.deallocate({reinterpret_cast<std::byte*>(block), nbytes});
+}
+
+void PoolResource::release() noexcept {
+  std::lock_guard const lock(mutex_);
+  while (oldest_ != nullptr) release_oldest();
+}
+
+std::size_t PoolResource::idle_nbytes() const noexcept {
+  std::lock_guard const lock(mutex_);
+  return idle_nbytes_;
+}
+
+Resource& default_resource(MemoryKind kind) {
+  if (kind != MemoryKind::host) {
+    char const* const reason = !built_with_cuda()   ? "this library was built without CUDA"
+                               : device_count() == 0 ? "no GPU can be used here"
+                                                     : "this version does not allocate it yet";
+    raise(ErrorKind::unsupported, cat(to_string(kind), " memory: ", reason));
+  }
+  // Never destroyed: buffers of other statics and of a Python that shuts down may be given back later.
+  static auto* const host = new HostResource;
+  static auto* const pool = new PoolResource(*host);
+  return *pool;
+}
+
+}  // namespace transload
