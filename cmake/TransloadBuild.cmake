@@ -34,9 +34,8 @@ function(transload_room room)
   foreach(name IN LISTS ARGN)
     set(stem "${PROJECT_SOURCE_DIR}/src/transload/${room}/${name}")
     list(APPEND headers "${stem}.hpp")
-    if(EXISTS "${stem}.cpp")
-      list(APPEND sources "${stem}.cpp")
-    endif()
+    file(GLOB source CONFIGURE_DEPENDS "${stem}.cpp")  # a source that appears later is seen by the next build
+    list(APPEND sources ${source})
   endforeach()
   if(headers)
     target_sources(transload PRIVATE ${sources}

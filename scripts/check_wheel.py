@@ -41,7 +41,7 @@ def main(folder: str) -> int:
                                  capture_output=True).stdout  # fmt: skip
         needed = set(re.findall(r"NEEDED.*\[(.+)\]", listing))
         assert needed <= ALLOWED, f"the module needs {sorted(needed - ALLOWED)}"
-    print(f"{wheel.name}: {wheel.stat().st_size // 1000} kB, needs {', '.join(sorted(needed))}")
+    print(f"{wheel.name}: {wheel.stat().st_size // 1000} kB, needs {', '.join(sorted(needed))}", flush=True)
 
     # nanobind-backend is the one dependency; it comes from the cache or the index, as for any user.
     for python in interpreters():
