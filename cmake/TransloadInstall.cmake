@@ -15,4 +15,5 @@ install(FILES
   "${PROJECT_BINARY_DIR}/transload-config-version.cmake"
   cmake/FindxxHash.cmake
   cmake/Findlz4.cmake
+  cmake/Findzstd.cmake
   DESTINATION "${_package_dir}" COMPONENT transload)

@@ -68,6 +68,7 @@ class HeaderWriter {
   void add_family(std::string_view family);  ///< kept once, in order
 
   [[nodiscard]] std::span<std::span<std::byte const> const> payloads() const noexcept { return payloads_; }
+  [[nodiscard]] std::span<PayloadSize const> sizes() const noexcept { return sizes_; }  ///< windows are known after `finish`
   [[nodiscard]] std::span<std::string const> families() const noexcept { return families_; }
 
   /// Merges payloads that share memory, plans the frames and returns the header's bytes; `layout` says where each payload goes.
