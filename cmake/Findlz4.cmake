@@ -20,7 +20,8 @@ if(lz4_INCLUDE_DIR)
   list(JOIN _lz4_version "." lz4_VERSION)
 endif()
 
-find_package_handle_standard_args(lz4 REQUIRED_VARS lz4_LIBRARY lz4_INCLUDE_DIR VERSION_VAR lz4_VERSION)
+find_package_handle_standard_args(lz4 REQUIRED_VARS lz4_LIBRARY lz4_INCLUDE_DIR VERSION_VAR lz4_VERSION
+  REASON_FAILURE_MESSAGE "in Debian it is liblz4-dev")
 
 if(lz4_FOUND AND NOT TARGET lz4::lz4)
   add_library(lz4::lz4 UNKNOWN IMPORTED)

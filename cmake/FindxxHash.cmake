@@ -16,7 +16,8 @@ if(xxHash_INCLUDE_DIR)
   list(JOIN _xxhash_version "." xxHash_VERSION)
 endif()
 
-find_package_handle_standard_args(xxHash REQUIRED_VARS xxHash_LIBRARY xxHash_INCLUDE_DIR VERSION_VAR xxHash_VERSION)
+find_package_handle_standard_args(xxHash REQUIRED_VARS xxHash_LIBRARY xxHash_INCLUDE_DIR VERSION_VAR xxHash_VERSION
+  REASON_FAILURE_MESSAGE "in Debian it is libxxhash-dev")
 
 if(xxHash_FOUND AND NOT TARGET xxHash::xxhash)
   add_library(xxHash::xxhash UNKNOWN IMPORTED)

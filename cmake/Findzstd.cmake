@@ -20,7 +20,8 @@ if(zstd_INCLUDE_DIR)
   list(JOIN _zstd_version "." zstd_VERSION)
 endif()
 
-find_package_handle_standard_args(zstd REQUIRED_VARS zstd_LIBRARY zstd_INCLUDE_DIR VERSION_VAR zstd_VERSION)
+find_package_handle_standard_args(zstd REQUIRED_VARS zstd_LIBRARY zstd_INCLUDE_DIR VERSION_VAR zstd_VERSION
+  REASON_FAILURE_MESSAGE "in Debian it is libzstd-dev")
 
 if(zstd_FOUND AND NOT TARGET zstd::zstd)
   add_library(zstd::zstd UNKNOWN IMPORTED)
