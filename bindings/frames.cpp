@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "transload/base/error.hpp"
 
@@ -10,10 +11,19 @@ namespace transload::py {
 
 namespace {
 
+/// What a view shows, beside its bytes.
+struct Shown {
+  std::shared_ptr<Keeper> keeper;
+  std::string format;
+  Py_ssize_t itemsize = 1;
+  std::vector<Py_ssize_t> shape;
+  std::vector<Py_ssize_t> strides;
+};
+
 /// Exports bytes that a Keeper holds: the object behind the memoryviews that users see as frames.
 struct Exporter {
   PyObject_HEAD
-  std::shared_ptr<Keeper>* keeper;
+  Shown* shown;
   void* data;
   Py_ssize_t nbytes;
   int readonly;
@@ -23,26 +33,40 @@ PyTypeObject* exporter_type = nullptr;
 
 int exporter_getbuffer(PyObject* self, Py_buffer* view, int flags) {
   auto* const exporter = reinterpret_cast<Exporter*>(self);
-  return PyBuffer_FillInfo(view, self, exporter->data, exporter->nbytes, exporter->readonly, flags);
+  if (PyBuffer_FillInfo(view, self, exporter->data, exporter->nbytes, exporter->readonly, flags) < 0) return -1;
+  Shown& shown = *exporter->shown;
+  if (shown.format.empty()) return 0;
+  view->itemsize = shown.itemsize;
+  view->format = (flags & PyBUF_FORMAT) == PyBUF_FORMAT ? shown.format.data() : nullptr;
+  if ((flags & PyBUF_ND) == PyBUF_ND) {
+    view->ndim = static_cast<int>(shown.shape.size());
+    view->shape = shown.shape.data();
+  }
+  if ((flags & PyBUF_STRIDES) == PyBUF_STRIDES) view->strides = shown.strides.data();
+  return 0;
 }
 
 void exporter_dealloc(PyObject* self) {
   auto* const exporter = reinterpret_cast<Exporter*>(self);
-  delete exporter->keeper;
+  delete exporter->shown;
   PyTypeObject* const type = Py_TYPE(self);
   reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
 }
 
-Ref make_exporter(std::shared_ptr<Keeper> keeper, std::byte const* data, std::size_t nbytes, bool readonly) {
+Ref make_exporter(Shown shown, std::byte const* data, std::size_t nbytes, bool readonly) {
   auto const alloc = reinterpret_cast<allocfunc>(PyType_GetSlot(exporter_type, Py_tp_alloc));
   Ref self = take(alloc(exporter_type, 0));
   auto* const exporter = reinterpret_cast<Exporter*>(self.get());
-  exporter->keeper = new std::shared_ptr<Keeper>(std::move(keeper));
+  exporter->shown = new Shown(std::move(shown));
   exporter->data = const_cast<std::byte*>(data);
   exporter->nbytes = static_cast<Py_ssize_t>(nbytes);
   exporter->readonly = readonly ? 1 : 0;
   return take(PyMemoryView_FromObject(self.get()));
+}
+
+Ref make_exporter(std::shared_ptr<Keeper> keeper, std::byte const* data, std::size_t nbytes, bool readonly) {
+  return make_exporter(Shown{.keeper = std::move(keeper), .format = {}, .itemsize = 1, .shape = {}, .strides = {}}, data, nbytes, readonly);
 }
 
 /// Memory freed with std::free, aligned to 64 bytes.
@@ -64,6 +88,16 @@ Keeper Keeper::allocate(std::size_t nbytes, std::byte*& data) {
   return keeper;
 }
 
+Ref make_view(std::shared_ptr<Keeper> keeper, std::byte const* data, std::string format, std::size_t itemsize,
+              std::vector<Py_ssize_t> shape, bool readonly) {
+  static std::byte const nothing[1] = {};
+  Shown shown{.keeper = std::move(keeper), .format = std::move(format), .itemsize = static_cast<Py_ssize_t>(itemsize), .shape = std::move(shape), .strides = {}};
+  shown.strides.resize(shown.shape.size());
+  Py_ssize_t step = shown.itemsize;
+  for (std::size_t i = shown.shape.size(); i-- > 0; step *= shown.shape[i]) shown.strides[i] = step;
+  return make_exporter(std::move(shown), data != nullptr ? data : nothing, static_cast<std::size_t>(step), readonly);
+}
+
 void init_frames() {
   if (exporter_type != nullptr) return;
   static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(exporter_dealloc)},
@@ -80,6 +114,7 @@ void init_frames() {
 
 Ref Outgoing::frames(Layout const& layout) {
   auto const payloads = writer_.payloads();
+  auto const sizes = writer_.sizes();
   Ref list = take(PyList_New(static_cast<Py_ssize_t>(layout.frame_nbytes.size())));
   std::vector<PyObject*> made(layout.frame_nbytes.size(), nullptr);
   auto const put = [&](std::size_t frame, Ref view) {
@@ -93,8 +128,7 @@ Ref Outgoing::frames(Layout const& layout) {
     std::uint64_t end = 0;
     for (std::size_t p = 0; p < payloads.size(); ++p) {
       Place const& place = layout.places[p];
-      // Windows come out of the payload they look at; only payloads that lie at or behind the end are new bytes.
-      if (place.nframes == 0 || place.frame != 0 || place.offset < end) continue;
+      if (place.nframes == 0 || place.frame != 0 || sizes[p].window_of >= 0) continue;
       std::memset(pack + end, 0, place.offset - end);
       std::memcpy(pack + place.offset, payloads[p].data(), place.nbytes);
       end = place.offset + place.nbytes;
@@ -102,17 +136,16 @@ Ref Outgoing::frames(Layout const& layout) {
     put(0, make_exporter(std::move(keeper), pack, layout.frame_nbytes[0], false));
   }
 
+  std::vector<std::uint32_t> nusers(layout.frame_nbytes.size());
+  for (Place const& place : layout.places) {
+    if (place.nframes != 0) ++nusers[place.frame];
+  }
   for (std::size_t p = 0; p < payloads.size(); ++p) {
     Place const& place = layout.places[p];
-    if (place.nframes == 0 || (layout.has_pack && place.frame == 0) || made[place.frame] != nullptr) continue;
-    if (place.offset != 0 || place.nbytes != payloads[p].size()) continue;
-    // A window that begins its payload comes here too, but does not have the frame's size.
-    std::uint64_t whole = 0;
-    for (std::uint32_t f = 0; f < place.nframes; ++f) whole += layout.frame_nbytes[place.frame + f];
-    if (whole != place.nbytes) continue;
+    if (place.nframes == 0 || (layout.has_pack && place.frame == 0) || sizes[p].window_of >= 0) continue;
     auto keeper = p < keepers_.size() ? keepers_[p] : std::make_shared<Keeper>();
     bool readonly = keeper->readonly;
-    for (std::size_t q = 0; q < keepers_.size(); ++q) {
+    for (std::size_t q = 0; q < keepers_.size() && nusers[place.frame] > 1; ++q) {
       Place const& other = layout.places[q];
       if (q == p || other.nframes == 0 || other.frame != place.frame) continue;
       // Payloads that share memory: the frame is writable if one of them is, and a payload made of their union needs them all alive.
@@ -227,7 +260,8 @@ Payload Incoming::payload(std::uint64_t p, bool writable, std::size_t align) {
   Place const& place = header_.layout.places[p];
   if (place.nframes == 0) return {};
   Frame& frame = frames_[place.nframes == 1 ? place.frame : join(place)];
-  bool const misaligned = ((reinterpret_cast<std::uintptr_t>(frame.data) + place.offset) & (align - 1)) != 0;
+  // The layout aligns payloads inside a frame; only the frame's own start can be off (Dask's tcp puts the first buffer behind its headers).
+  bool const misaligned = (reinterpret_cast<std::uintptr_t>(frame.data) & (align - 1)) != 0;
   if ((writable && frame.readonly) || misaligned) own(frame);
   return {.exporter = frame.exporter.get(),
           .data = frame.data + place.offset,

@@ -2,6 +2,7 @@
 /// Frames at the border to Python: from payloads on the way out, to payloads on the way in.
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "py.hpp"
@@ -78,6 +79,10 @@ class Incoming {
   std::vector<std::uint32_t> joined_;  ///< index of a split payload's joined frame by its first frame; 0: not joined yet
   std::uint64_t copies_ = 0;
 };
+
+/// A memoryview of `shape` and struct-module `format` over memory that `keeper` holds, in C order.
+[[nodiscard]] Ref make_view(std::shared_ptr<Keeper> keeper, std::byte const* data, std::string format, std::size_t itemsize,
+                            std::vector<Py_ssize_t> shape, bool readonly);
 
 /// Makes the internal exporter type; once a process.
 void init_frames();

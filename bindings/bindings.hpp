@@ -1,0 +1,10 @@
+#pragma once
+/// What each file of bindings/ adds to the module transload._core.
+
+#include <nanobind/nanobind.h>
+
+namespace transload::py {
+
+void bind_graph(nanobind::module_& module);
+
+}  // namespace transload::py

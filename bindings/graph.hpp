@@ -1,0 +1,65 @@
+#pragma once
+/// The walk over Python objects: any object by its state, shared references and cycles by memo. docs/format.md, "Nodes".
+///
+/// This is the only code of the walk that knows Python; what it writes and reads are the core's HeaderWriter and Reader.
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "py.hpp"
+#include "transload/message/layout.hpp"
+
+namespace transload::py {
+
+/// A name in the bytes that this process does not trust; becomes transload.Untrusted.
+class UntrustedName : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct EncodeOptions {
+  bool host = true;            ///< walk the object; else it is pickled whole
+  bool pickle = true;          ///< names that are not trusted, and objects that only pickle takes, are allowed
+  LayoutLimits limits;
+  PyObject* record = nullptr;  ///< a list that gets one tuple a leaf: (path, type, adapter, family, payloads, nbytes, reason)
+};
+
+struct Encoded {
+  Ref header;    ///< bytes
+  Ref frames;    ///< list of memoryviews
+  Ref families;  ///< tuple of str
+};
+
+/// Encodes `object`. Frames of large payloads borrow the memory of the object they came from and keep it alive; they are
+/// writable where that memory is. The GIL is held throughout.
+///
+/// @throws Error{unsupported} with the place in the object where no allowed family takes it.
+/// @throws Raised what the object's own methods raise, with a note that says where.
+[[nodiscard]] Encoded encode(PyObject* object, EncodeOptions const& options);
+
+/// A message that makes the receiver raise with `text`.
+[[nodiscard]] Ref encode_error(std::string_view text);
+
+struct DecodeOptions {
+  bool pickle = false;  ///< allow family pickle: names that are not trusted are imported, pickles are run
+};
+
+/// Rebuilds the object. Arrays lie in the frames where those allow it (writable where the sender's were, aligned), else in one copy.
+///
+/// @throws Error{malformed} for bytes that are not what docs/format.md says, or whose values a class refuses (cause chained).
+/// @throws UntrustedName before anything is built.
+[[nodiscard]] Ref decode(std::span<std::byte const> header, PyObject* frames, DecodeOptions options);
+
+/// Bytes of stack that a walk leaves free; nesting that would pass it is refused.
+class StackGuard {
+ public:
+  StackGuard();
+  /// Whether there is room for one more level.
+  [[nodiscard]] bool room() const noexcept { return reinterpret_cast<char const*>(__builtin_frame_address(0)) > low_; }
+
+ private:
+  char const* low_;
+};
+
+}  // namespace transload::py

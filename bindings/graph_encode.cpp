@@ -1,0 +1,1375 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <pthread.h>
+#include <unordered_map>
+#include <vector>
+
+#include "arrow.hpp"
+#include "frames.hpp"
+#include "globals.hpp"
+#include "graph.hpp"
+#include "numpy.hpp"
+#include "transload/base/error.hpp"
+#include "transload/base/limits.hpp"
+#include "transload/message/header.hpp"
+#include "transload/message/op.hpp"
+
+namespace transload::py {
+
+namespace {
+
+/// bytes and byte-like values up to this size stay in the header; copying them twice costs less than a payload.
+constexpr Py_ssize_t inline_nbytes = 1024;
+/// Lists of floats from this length on become one payload.
+constexpr Py_ssize_t floats_min = 16;
+/// Dicts and objects with more keys than this are written key by key.
+constexpr std::size_t shape_keys = 128;
+/// Shapes that one class may have before its objects are written key by key.
+constexpr std::size_t shapes_of_class = 64;
+
+/// Where the walk is: one link a level, on the stack, put into words only when somebody asks.
+struct Step {
+  enum class Kind : std::uint8_t { root, index, key, key_itself, attribute, part };
+  Step const* parent = nullptr;
+  Kind kind = Kind::root;
+  Py_ssize_t index = 0;
+  PyObject* key = nullptr;
+  char const* part = nullptr;
+};
+
+std::string path(Step const* step) {
+  if (step->parent == nullptr) return "obj";
+  std::string out = path(step->parent);
+  auto const repr = [](PyObject* key) {
+    Ref const text(key == nullptr ? nullptr : PyObject_Repr(key));
+    if (!text) {
+      PyErr_Clear();
+      return std::string("?");
+    }
+    Ref const bytes(PyUnicode_AsEncodedString(text.get(), "utf-8", "replace"));
+    if (!bytes) {
+      PyErr_Clear();
+      return std::string("?");
+    }
+    std::string full(PyBytes_AsString(bytes.get()), static_cast<std::size_t>(PyBytes_Size(bytes.get())));
+    if (full.size() > 80) full = full.substr(0, 77) + "...";
+    return full;
+  };
+  switch (step->kind) {
+    case Step::Kind::root: break;
+    case Step::Kind::index: out += cat("[", step->index, "]"); break;
+    case Step::Kind::key: out += cat("[", repr(step->key), "]"); break;
+    case Step::Kind::key_itself: out += cat(".keys()[", step->index, "]"); break;
+    case Step::Kind::attribute: {
+      std::string const name = repr(step->key);
+      out += cat(".", name.size() > 2 ? name.substr(1, name.size() - 2) : name);
+      break;
+    }
+    case Step::Kind::part: out += cat(".", step->part); break;
+  }
+  return out;
+}
+
+/// Object → number, open addressing: the walk's hottest table. Holds a reference to each object, so that the address of
+/// one that died in mid-walk is never taken for another.
+class Memo {
+ public:
+  Memo() = default;
+  Memo(Memo const&) = delete;
+  Memo& operator=(Memo const&) = delete;
+  ~Memo() {
+    for (Entry const& entry : entries_) Py_XDECREF(entry.object);
+  }
+
+  [[nodiscard]] std::uint32_t const* find(PyObject* object) const noexcept {
+    if (entries_.empty()) return nullptr;
+    for (std::size_t i = slot(object);; i = (i + 1) & (entries_.size() - 1)) {
+      if (entries_[i].object == object) return &entries_[i].number;
+      if (entries_[i].object == nullptr) return nullptr;
+    }
+  }
+
+  void insert(PyObject* object, std::uint32_t number) {
+    if ((size_ + 1) * 2 > entries_.size()) grow();
+    Py_INCREF(object);
+    put({object, number});
+    ++size_;
+  }
+
+ private:
+  struct Entry {
+    PyObject* object = nullptr;
+    std::uint32_t number = 0;
+  };
+
+  [[nodiscard]] std::size_t slot(PyObject* object) const noexcept {
+    auto const address = reinterpret_cast<std::uintptr_t>(object) >> 4;
+    return (address * 0x9e3779b97f4a7c15ULL >> 20) & (entries_.size() - 1);
+  }
+  void put(Entry entry) noexcept {
+    std::size_t i = slot(entry.object);
+    while (entries_[i].object != nullptr) i = (i + 1) & (entries_.size() - 1);
+    entries_[i] = entry;
+  }
+  void grow() {
+    std::vector<Entry> old = std::move(entries_);
+    entries_.assign(old.empty() ? 64 : old.size() * 2, Entry{});
+    for (Entry const& entry : old) {
+      if (entry.object != nullptr) put(entry);
+    }
+  }
+
+  std::vector<Entry> entries_;
+  std::size_t size_ = 0;
+};
+
+/// How objects of a class are written; found once a class and message.
+enum class Kind : std::uint8_t {
+  list, tuple, dict, set, frozenset, bytearray, complex, slice, range, memoryview, pickle_buffer, name, ndarray, subarray, scalar, dtype, adapted,
+  arrow, plain, reduce
+};
+
+/// A set of keys under which values were written, by identity of the key objects.
+struct Shape {
+  std::vector<PyObject*> keys;  ///< kept alive by the owner
+  std::uint32_t number = 0;
+};
+
+struct ClassInfo {
+  Kind kind = Kind::reduce;
+  Ref cls;
+  PyObject* hook = nullptr;  ///< adapted: encode; reduce: the dispatch table's function, or null
+  Ref wire_name;             ///< adapted: str; arrow: the kind
+  std::int64_t wire_index = -1;
+  std::int64_t name = -1;    ///< index into names once the class itself was named
+  bool has_dict = false;
+  Ref slots;                 ///< plain: list of slot names
+  std::vector<Shape> shapes;
+};
+
+class Encoder {
+ public:
+  explicit Encoder(EncodeOptions const& options) : options_(options), out_(writer_.root()), outgoing_(writer_) {
+    writer_.add_family("host");
+  }
+  Encoder(Encoder const&) = delete;
+  Encoder& operator=(Encoder const&) = delete;
+  ~Encoder() {
+    for (PyObject* object : kept_) Py_DECREF(object);
+  }
+
+  Encoded run(PyObject* object) {
+    Step const root;
+    if (options_.host) {
+      node(object, &root);
+    } else {
+      whole_pickle(object, &root, "family host is not among the families");
+    }
+    Layout layout;
+    msgpack::Packer const header = writer_.finish(options_.limits, layout);
+    Encoded encoded;
+    encoded.header = take(PyBytes_FromStringAndSize(reinterpret_cast<char const*>(header.bytes().data()),
+                                                    static_cast<Py_ssize_t>(header.size())));
+    encoded.frames = outgoing_.frames(layout);
+    auto const families = writer_.families();
+    encoded.families = take(PyTuple_New(static_cast<Py_ssize_t>(families.size())));
+    for (std::size_t i = 0; i < families.size(); ++i) {
+      check(PyTuple_SetItem(encoded.families.get(), static_cast<Py_ssize_t>(i), str(families[i]).release()));
+    }
+    if (options_.record != nullptr) resolve_frames(layout);
+    return encoded;
+  }
+
+ private:
+  // ── Nodes ──────────────────────────────────────────────────────────────────────────────────────────────
+
+  void node(PyObject* o, Step const* at) {
+    PyTypeObject* const t = Py_TYPE(o);
+    if (t == &PyUnicode_Type) return text(o);
+    if (t == &PyLong_Type) return integer(o);
+    if (t == &PyFloat_Type) return out_.real(PyFloat_AsDouble(o));
+    if (o == Py_None) return out_.nil();
+    if (t == &PyBool_Type) return out_.boolean(o == Py_True);
+    if (t == &PyBytes_Type) return bytes(o);
+    compound(o, t, at);
+  }
+
+  void compound(PyObject* o, PyTypeObject* t, Step const* at) {
+    bool const shared = Py_REFCNT(o) > 1;
+    if (shared) {
+      if (auto const* number = memo_.find(o)) return ref(*number);
+    }
+    if (++depth_ > limits::depth || !stack_.room()) too_deep(at);
+    Ref const hold = Ref::borrow(o);  // the object's own methods may drop it from where we found it
+    if (t == &PyList_Type) {
+      list(o, shared, at);
+    } else if (t == &PyDict_Type) {
+      dict(o, shared, at);
+    } else if (t == &PyTuple_Type) {
+      tuple(o, shared, at);
+    } else {
+      ClassInfo& info = class_info(t);
+      switch (info.kind) {
+        case Kind::list: list(o, shared, at); break;
+        case Kind::tuple: tuple(o, shared, at); break;
+        case Kind::dict: dict(o, shared, at); break;
+        case Kind::set: set(o, shared, at, Op::set); break;
+        case Kind::frozenset: set(o, shared, at, Op::frozenset); break;
+        case Kind::bytearray: bytearray(o, shared); break;
+        case Kind::complex: complex(o); break;
+        case Kind::slice: slice(o, at, Op::slice); break;
+        case Kind::range: slice(o, at, Op::range); break;
+        case Kind::memoryview:
+        case Kind::pickle_buffer: memoryview(o, shared, at); break;
+        case Kind::name: name_node(o, nullptr, at); break;
+        case Kind::ndarray: ndarray(o, shared, at); break;
+        case Kind::scalar: scalar(o, shared, at); break;
+        case Kind::dtype: dtype(o, shared, at); break;
+        case Kind::adapted:
+        case Kind::subarray: adapted(o, info, shared, at); break;
+        case Kind::arrow: arrow(o, info, shared, at); break;
+        case Kind::plain: plain(o, info, shared, at); break;
+        case Kind::reduce: reduce(o, info, shared, at); break;
+      }
+    }
+    --depth_;
+  }
+
+  /// Opens a tagged array of `parts` elements behind the op; a shared object takes the next memo number.
+  std::uint32_t begin(Op op, std::size_t parts, bool shared) {
+    out_.array(parts + 1);
+    out_.unsigned_integer(static_cast<std::uint8_t>(op) | (shared ? mark : 0));
+    return shared ? next_number_++ : 0;
+  }
+
+  void ref(std::uint32_t number) {
+    out_.array(2);
+    out_.unsigned_integer(static_cast<std::uint8_t>(Op::ref));
+    out_.unsigned_integer(number);
+  }
+
+  void remember(PyObject* o, bool shared, std::uint32_t number) {
+    if (shared) memo_.insert(o, number);
+  }
+
+  // ── Values ─────────────────────────────────────────────────────────────────────────────────────────────
+
+  void text(PyObject* o) {
+    Py_ssize_t n = 0;
+    char const* const data = PyUnicode_AsUTF8AndSize(o, &n);
+    if (data == nullptr) {
+      if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) throw Raised{};
+      PyErr_Clear();
+      Ref const encoded = take(PyUnicode_AsEncodedString(o, "utf-8", "surrogatepass"));
+      begin(Op::text, 1, false);
+      return out_.bin(bytes_of(encoded.get()));
+    }
+    // A reference costs three bytes or more, so very short texts are cheaper as they are.
+    if (n > 2 && Py_REFCNT(o) > 1) {
+      if (auto const* number = memo_.find(o)) return ref(*number);
+      std::uint32_t const number = begin(Op::value, 1, true);
+      memo_.insert(o, number);
+    }
+    out_.str({data, static_cast<std::size_t>(n)});
+  }
+
+  void integer(PyObject* o) {
+    int overflow = 0;
+    long long const value = PyLong_AsLongLongAndOverflow(o, &overflow);
+    if (overflow == 0) {
+      if (value == -1 && PyErr_Occurred() != nullptr) throw Raised{};
+      return out_.integer(value);
+    }
+    if (overflow > 0) {
+      unsigned long long const big = PyLong_AsUnsignedLongLong(o);
+      if (big != static_cast<unsigned long long>(-1) || PyErr_Occurred() == nullptr) return out_.unsigned_integer(big);
+      PyErr_Clear();
+    }
+    Ref const bits = take(PyObject_CallMethod(o, "bit_length", nullptr));
+    Py_ssize_t const nbytes = PyLong_AsSsize_t(bits.get()) / 8 + 1;
+    static PyObject* const to_bytes = intern("to_bytes");
+    Ref const method = attr(o, to_bytes);
+    Ref const args = take(Py_BuildValue("(ns)", nbytes, "little"));
+    Ref const kwargs = take(Py_BuildValue("{sO}", "signed", Py_True));
+    Ref const encoded = take(PyObject_Call(method.get(), args.get(), kwargs.get()));
+    begin(Op::bigint, 1, false);
+    out_.bin(bytes_of(encoded.get()));
+  }
+
+  void bytes(PyObject* o) {
+    auto const content = bytes_of(o);
+    bool const large = content.size() > static_cast<std::size_t>(inline_nbytes);
+    bool const shared = content.size() > 2 && Py_REFCNT(o) > 1;
+    if (shared) {
+      if (auto const* number = memo_.find(o)) return ref(*number);
+    }
+    if (!large) {
+      if (shared) memo_.insert(o, begin(Op::value, 1, true));
+      return out_.bin(content);
+    }
+    remember(o, shared, begin(Op::bytes, 1, shared));
+    Keeper keeper;
+    keeper.object = Ref::borrow(o);
+    out_.unsigned_integer(outgoing_.add(content, std::move(keeper)));
+  }
+
+  static std::span<std::byte const> bytes_of(PyObject* o) {
+    return {reinterpret_cast<std::byte const*>(PyBytes_AsString(o)), static_cast<std::size_t>(PyBytes_Size(o))};
+  }
+
+  void bytearray(PyObject* o, bool shared) {
+    remember(o, shared, begin(Op::bytearray, 1, shared));
+    data(BufferView(o, PyBUF_SIMPLE));
+  }
+
+  /// A data field: inline when small, else a payload that keeps the view.
+  void data(BufferView view) {
+    auto const content = view.bytes();
+    if (content.size() <= static_cast<std::size_t>(inline_nbytes)) return out_.bin(content);
+    Keeper keeper;
+    keeper.readonly = view->readonly != 0;
+    keeper.view = std::move(view);
+    out_.unsigned_integer(outgoing_.add(content, std::move(keeper)));
+  }
+
+  [[gnu::noinline]] void memoryview(PyObject* o, bool shared, Step const* at) {
+    BufferView view(o, PyBUF_FULL_RO);
+    char const* const format = view->format != nullptr ? view->format : "B";
+    static PyObject* const calcsize = attr(import("struct").get(), "calcsize").release();
+    Ref const size(PyObject_CallFunction(calcsize, "s", format));
+    if (!size) PyErr_Clear();
+    if (!size || PyLong_AsSsize_t(size.get()) != view->itemsize) {
+      unsupported(at, cat("a memoryview of format ", format, ", which the struct module does not know"));
+    }
+    remember(o, shared, begin(Op::memoryview, 4, shared));
+    out_.str(format);
+    int const ndim = view->ndim;
+    bool const readonly = view->readonly != 0;
+    std::vector<Py_ssize_t> const shape(view->shape, view->shape + ndim);
+    if (PyBuffer_IsContiguous(view.operator->(), 'C') != 0) {
+      data(std::move(view));
+    } else {
+      std::byte* memory = nullptr;
+      auto const nbytes = static_cast<std::size_t>(view->len);
+      Keeper keeper = Keeper::allocate(nbytes, memory);
+      check(PyBuffer_ToContiguous(memory, view.operator->(), view->len, 'C'));
+      out_.unsigned_integer(outgoing_.add({memory, nbytes}, std::move(keeper)));
+    }
+    out_.array(shape.size());
+    for (Py_ssize_t const n : shape) out_.integer(n);
+    out_.boolean(readonly);
+  }
+
+  void complex(PyObject* o) {
+    begin(Op::complex, 2, false);
+    out_.real(PyComplex_RealAsDouble(o));
+    out_.real(PyComplex_ImagAsDouble(o));
+  }
+
+  [[gnu::noinline]] void slice(PyObject* o, Step const* at, Op op) {
+    begin(op, 3, false);
+    for (char const* part : {"start", "stop", "step"}) {
+      Step const step{.parent = at, .kind = Step::Kind::part, .part = part};
+      node(attr(o, part).get(), &step);
+    }
+  }
+
+  // ── Containers ─────────────────────────────────────────────────────────────────────────────────────────
+
+  [[gnu::noinline]] void list(PyObject* o, bool shared, Step const* at) {
+    Py_ssize_t const n = PyList_Size(o);
+    if (n >= floats_min && floats(o, n, shared)) return;
+    remember(o, shared, begin(Op::list, static_cast<std::size_t>(n), shared));
+    Step step{.parent = at, .kind = Step::Kind::index};
+    for (; step.index < n; ++step.index) {
+      PyObject* const item = PyList_GetItem(o, step.index);
+      if (item == nullptr) throw Raised{};
+      node(item, &step);
+    }
+    if (PyList_Size(o) != n) changed(at);
+  }
+
+  /// Writes a list that holds nothing but floats as one payload. False: it holds something else, nothing was written.
+  bool floats(PyObject* o, Py_ssize_t n, bool shared) {
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      if (Py_TYPE(PyList_GetItem(o, i)) != &PyFloat_Type) return false;
+    }
+    auto const nbytes = static_cast<std::size_t>(n) * sizeof(double);
+    std::byte* memory = nullptr;
+    Keeper keeper = Keeper::allocate(nbytes, memory);
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      double const value = PyFloat_AsDouble(PyList_GetItem(o, i));
+      std::memcpy(memory + static_cast<std::size_t>(i) * sizeof(double), &value, sizeof(double));
+    }
+    remember(o, shared, begin(Op::floats, 1, shared));
+    if (nbytes <= static_cast<std::size_t>(inline_nbytes)) {
+      out_.bin({memory, nbytes});
+    } else {
+      out_.unsigned_integer(outgoing_.add({memory, nbytes}, std::move(keeper)));
+    }
+    return true;
+  }
+
+  [[gnu::noinline]] void tuple(PyObject* o, bool shared, Step const* at) {
+    Py_ssize_t const n = PyTuple_Size(o);
+    if (n == 0) shared = false;
+    std::size_t const start = out_.size();
+    std::uint32_t const number = begin(Op::tuple, static_cast<std::size_t>(n), shared);
+    Step step{.parent = at, .kind = Step::Kind::index};
+    for (; step.index < n; ++step.index) node(PyTuple_GetItem(o, step.index), &step);
+    complete(o, shared, number, start);
+  }
+
+  /// Remembers an object that cannot be referred to from inside. Where it contains itself by way of a list, the walk inside has
+  /// written and remembered it already: then the object is that one, and ours was only read for what it defines.
+  void complete(PyObject* o, bool shared, std::uint32_t number, std::size_t start) {
+    if (!shared) return;
+    auto const* const inner = memo_.find(o);
+    if (inner == nullptr) return memo_.insert(o, number);
+    std::uint32_t const known = *inner;
+    msgpack::Packer head;
+    head.array(3);
+    head.unsigned_integer(static_cast<std::uint8_t>(Op::last));
+    out_.insert(start, head.bytes());
+    ref(known);
+  }
+
+  [[gnu::noinline]] void set(PyObject* o, bool shared, Step const* at, Op op) {
+    Ref const items = take(PySequence_List(o));
+    Py_ssize_t const n = PyList_Size(items.get());
+    std::size_t const start = out_.size();
+    std::uint32_t const number = begin(op, static_cast<std::size_t>(n), shared);
+    if (op == Op::set) remember(o, shared, number);
+    Step step{.parent = at, .kind = Step::Kind::index};
+    for (; step.index < n; ++step.index) node(PyList_GetItem(items.get(), step.index), &step);
+    if (op == Op::frozenset) complete(o, shared, number, start);
+  }
+
+  [[gnu::noinline]] void dict(PyObject* o, bool shared, Step const* at) {
+    auto const n = static_cast<std::size_t>(PyDict_Size(o));
+    // The first dict of a message is rarely followed by one with the same keys, so it is not looked up.
+    if (ndicts_++ > 0 && n > 0 && n <= shape_keys) {
+      if (auto const shape = record_shape(o, n)) return record(o, *shape, n, shared, at);
+    }
+    if (shared) memo_.insert(o, begin(Op::value, 1, true));
+    out_.map(n);
+    PyObject* key = nullptr;
+    PyObject* value = nullptr;
+    Py_ssize_t position = 0;
+    std::size_t seen = 0;
+    Step key_step{.parent = at, .kind = Step::Kind::key_itself};
+    Step step{.parent = at, .kind = Step::Kind::key};
+    while (PyDict_Next(o, &position, &key, &value) != 0) {
+      if (++seen > n) changed(at);
+      key_step.index = static_cast<Py_ssize_t>(seen - 1);
+      step.key = key;
+      // Writing a key that is an object may run its methods, which may drop the value.
+      Ref const hold = is_atom(key) ? Ref{} : Ref::borrow(value);
+      node(key, &key_step);
+      node(value, &step);
+    }
+    if (seen != n || static_cast<std::size_t>(PyDict_Size(o)) != n) changed(at);
+  }
+
+  static bool is_atom(PyObject* o) {
+    PyTypeObject* const t = Py_TYPE(o);
+    return t == &PyUnicode_Type || t == &PyLong_Type || t == &PyFloat_Type || o == Py_None || t == &PyBool_Type || t == &PyBytes_Type;
+  }
+
+  /// A dict whose keys are the same str objects as those of a dict before: its shape. The second dict of its kind defines it.
+  [[gnu::noinline]] std::optional<std::uint32_t> record_shape(PyObject* o, std::size_t n) {
+    std::array<PyObject*, shape_keys> keys{};
+    std::size_t hash = n;
+    PyObject* key = nullptr;
+    PyObject* value = nullptr;
+    Py_ssize_t position = 0;
+    std::size_t i = 0;
+    while (i < n && PyDict_Next(o, &position, &key, &value) != 0) {
+      if (Py_TYPE(key) != &PyUnicode_Type) return std::nullopt;
+      keys[i++] = key;
+      hash = (hash ^ reinterpret_cast<std::uintptr_t>(key)) * 0x9e3779b97f4a7c15ULL;
+    }
+    if (i != n) return std::nullopt;
+    auto [entry, added] = records_.try_emplace(hash);
+    if (added) {
+      if (records_.size() > 4096) {  // as many kinds of dict as dicts: stop looking
+        records_.erase(entry);
+        return std::nullopt;
+      }
+      for (std::size_t k = 0; k < n; ++k) keep(keys[k]);
+      entry->second.shape.keys.assign(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(n));
+      return std::nullopt;
+    }
+    Record& record = entry->second;
+    if (!std::equal(record.shape.keys.begin(), record.shape.keys.end(), keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(n))) {
+      return std::nullopt;
+    }
+    if (!record.defined) {
+      auto const number = define_shape(std::nullopt, record.shape.keys);
+      if (!number) return std::nullopt;
+      record.shape.number = *number;
+      record.defined = true;
+    }
+    return record.shape.number;
+  }
+
+  [[gnu::noinline]] void record(PyObject* o, std::uint32_t shape, std::size_t n, bool shared, Step const* at) {
+    remember(o, shared, begin(Op::record, n + 1, shared));
+    out_.unsigned_integer(shape);
+    PyObject* key = nullptr;
+    PyObject* value = nullptr;
+    Py_ssize_t position = 0;
+    std::size_t seen = 0;
+    Step step{.parent = at, .kind = Step::Kind::key};
+    while (PyDict_Next(o, &position, &key, &value) != 0) {
+      if (++seen > n) changed(at);
+      step.key = key;
+      node(value, &step);
+    }
+    if (seen != n) changed(at);
+  }
+
+  /// Nothing when a key is no text that a shape can hold (lone surrogates).
+  std::optional<std::uint32_t> define_shape(std::optional<std::uint32_t> cls, std::vector<PyObject*> const& keys) {
+    std::vector<std::string_view> texts;
+    texts.reserve(keys.size());
+    for (PyObject* key : keys) {
+      Py_ssize_t n = 0;
+      char const* const data = PyUnicode_AsUTF8AndSize(key, &n);
+      if (data == nullptr) {
+        PyErr_Clear();
+        return std::nullopt;
+      }
+      texts.emplace_back(data, static_cast<std::size_t>(n));
+    }
+    return writer_.add_shape(cls, texts);
+  }
+
+  // ── Names ──────────────────────────────────────────────────────────────────────────────────────────────
+
+  void name_node(PyObject* o, PyObject* qualname, Step const* at) {
+    std::uint32_t const index = name(o, qualname, role::hand_on, at);
+    begin(Op::name, 1, false);
+    out_.unsigned_integer(index);
+  }
+
+  /// The index of a class or function in names. Without family pickle it must be trusted for `role`.
+  std::uint32_t name(PyObject* o, PyObject* qualname, long role, Step const* at) {
+    auto const known = names_.find(o);
+    if (known != names_.end() && (known->second.roles & role) == role) return known->second.index;
+    Named named;
+    std::string why;
+    Ref const text = importable_name(o, qualname, why);
+    bool const in_main = text && utf8(text.get()).starts_with("__main__:");
+    long const roles = text ? trusted_roles(text.get()) : 0;
+    if ((roles & role) == role) {
+      named.roles = roles;
+      named.index = known != names_.end() ? known->second.index : writer_.add_name(utf8(text.get()));
+    } else {
+      if (text) {
+        why = cat(utf8(text.get()), roles == 0 ? " is not on the trust list" : " is trusted, but not to be called or handed on like this",
+                  "; transload.trust(\"", utf8(text.get()), "\") puts it there");
+      }
+      if (!options_.pickle) unsupported(at, why);
+      named.roles = role::make | role::call | role::hand_on;
+      if (known != names_.end()) {
+        named.index = known->second.index;
+      } else if (text && !in_main) {
+        named.index = writer_.add_name(utf8(text.get()));
+      } else {
+        Ref const pickled = pickle_by_value(o, false, at, why);
+        named.index = writer_.add_name_by_value(bytes_of(PyTuple_GetItem(pickled.get(), 0)));
+      }
+      writer_.add_family("pickle");
+      note(at, o, text && !in_main ? "name" : "by value", "pickle", {}, 0, why);
+    }
+    if (known == names_.end()) keep(o);
+    names_[o] = named;
+    return named.index;
+  }
+
+  std::uint32_t class_name(ClassInfo& info, long role, Step const* at) { return name(info.cls.get(), nullptr, role, at); }
+
+  void keep(PyObject* o) {
+    Py_INCREF(o);
+    kept_.push_back(o);
+  }
+
+  // ── NumPy ──────────────────────────────────────────────────────────────────────────────────────────────
+
+  struct Dtype {
+    std::vector<std::byte> raw;
+    bool object = false;
+    std::string why_not;  ///< not raw, and why
+  };
+
+  Dtype const& dtype_of(PyObject* dtype) {
+    if (dtype == last_dtype_) return *last_dtype_raw_;
+    auto [entry, added] = dtypes_.try_emplace(dtype);
+    if (added) {
+      keep(dtype);
+      msgpack::Packer part;
+      static PyObject* const hasobject = intern("hasobject");
+      Ref const has_object = attr(dtype, hasobject);
+      if (auto why = pack_dtype(part, dtype)) {
+        entry->second.why_not = *why;
+      } else if (has_object.get() == Py_True) {
+        static PyObject* const names = intern("names");
+        static PyObject* const subdtype = intern("subdtype");
+        entry->second.object = attr(dtype, names).get() == Py_None && attr(dtype, subdtype).get() == Py_None;
+        if (!entry->second.object) entry->second.why_not = "a structured dtype with objects inside";
+      }
+      auto const raw = part.bytes();
+      entry->second.raw.assign(raw.begin(), raw.end());
+    }
+    last_dtype_ = dtype;
+    last_dtype_raw_ = &entry->second;
+    return entry->second;
+  }
+
+  void dtype(PyObject* o, bool shared, Step const* at) {
+    Dtype const& known = dtype_of(o);
+    if (known.raw.empty()) return fallback_adapter(o, "numpy.dtype", shared, at, known.why_not);
+    remember(o, shared, begin(Op::dtype, 1, shared));
+    out_.raw(known.raw);
+  }
+
+  void scalar(PyObject* o, bool shared, Step const* at) {
+    Ref const dt = attr(o, globals().dtype);
+    Dtype const& known = dtype_of(dt.get());
+    if (!known.why_not.empty() || known.object) return reduce(o, class_info(Py_TYPE(o)), shared, at);
+    BufferView const view(o, PyBUF_STRIDED_RO);
+    remember(o, shared, begin(Op::scalar, 2, shared));
+    out_.raw(known.raw);
+    out_.bin(view.bytes());
+  }
+
+  [[gnu::noinline]] void ndarray(PyObject* o, bool shared, Step const* at) {
+    Ref const dt = attr(o, globals().dtype);
+    Dtype const& known = dtype_of(dt.get());
+    if (!known.why_not.empty()) return fallback_adapter(o, "numpy.ndarray", shared, at, known.why_not);
+    BufferView view(o, PyBUF_STRIDED_RO);
+    if (known.object) return object_array(o, view, shared, at);
+
+    Form const form = form_of(view);
+    if (form == Form::scattered) {
+      // Neither in one piece nor a window of something smaller: one copy that keeps the order of the axes.
+      static PyObject* const copy = intern("copy");
+      Ref const method = attr(o, copy);
+      Ref const kwargs = take(Py_BuildValue("{ss}", "order", "K"));
+      Ref const compact = take(PyObject_Call(method.get(), globals().empty_tuple, kwargs.get()));
+      bool const readonly = view->readonly != 0;
+      BufferView compact_view(compact.get(), PyBUF_STRIDED_RO);
+      Form const compact_form = form_of(compact_view);
+      expects(compact_form != Form::scattered, ErrorKind::failed, "a compact copy is scattered");
+      return write_array(o, known, std::move(compact_view), compact_form, readonly, shared, at, "copied: the view is scattered");
+    }
+    bool const readonly = view->readonly != 0;
+    write_array(o, known, std::move(view), form, readonly, shared, at, "");
+  }
+
+  enum class Form : std::uint8_t { c_order, fortran, window, scattered };
+
+  /// Lowest byte and one past the highest that the view's items touch.
+  static std::pair<std::byte const*, std::byte const*> extent(BufferView const& view) {
+    auto const* low = static_cast<std::byte const*>(view->buf);
+    auto const* high = low + view->itemsize;
+    for (int i = 0; i < view->ndim; ++i) {
+      Py_ssize_t const reach = (view->shape[i] - 1) * view->strides[i];
+      (reach < 0 ? low : high) += reach;
+    }
+    return {low, high};
+  }
+
+  static Form form_of(BufferView const& view) {
+    if (PyBuffer_IsContiguous(view.operator->(), 'C') != 0) return Form::c_order;
+    if (PyBuffer_IsContiguous(view.operator->(), 'F') != 0) return Form::fortran;
+    auto const [low, high] = extent(view);
+    Py_ssize_t nitems = 1;
+    for (int i = 0; i < view->ndim; ++i) nitems *= view->shape[i];
+    return high - low <= nitems * view->itemsize ? Form::window : Form::scattered;
+  }
+
+  [[gnu::noinline]] void write_array(PyObject* o, Dtype const& dtype, BufferView view, Form form, bool readonly, bool shared, Step const* at,
+                   std::string const& reason) {
+    unsigned const flags = (readonly ? array_flags::readonly : 0) | (form == Form::fortran ? array_flags::fortran : 0);
+    bool const window = form == Form::window;
+    remember(o, shared, begin(Op::array, window ? 6 : flags != 0 ? 4 : 3, shared));
+    out_.raw(dtype.raw);
+    auto const [low, high] = window ? extent(view) : std::pair{view.bytes().data(), view.bytes().data() + view->len};
+    std::span<std::byte const> const content{low, high};
+    int const ndim = view->ndim;
+    std::array<Py_ssize_t, limits::ndim> shape;
+    std::array<Py_ssize_t, limits::ndim> strides;
+    expects(static_cast<std::size_t>(ndim) <= limits::ndim, ErrorKind::unsupported, [&] { return cat(path(at), ": ", ndim, " dimensions"); });
+    std::copy_n(view->shape, ndim, shape.begin());
+    std::copy_n(view->strides, ndim, strides.begin());
+    auto const first = static_cast<std::byte const*>(view->buf);
+    Keeper keeper;
+    keeper.readonly = view->readonly != 0;
+    keeper.view = std::move(view);
+    std::uint32_t const payload = outgoing_.add(content, std::move(keeper));
+    out_.unsigned_integer(payload);
+    write_shape({shape.data(), static_cast<std::size_t>(ndim)});
+    if (window || flags != 0) out_.unsigned_integer(flags);
+    if (window) {
+      out_.array(static_cast<std::size_t>(ndim));
+      for (int i = 0; i < ndim; ++i) out_.integer(strides[static_cast<std::size_t>(i)]);
+      out_.integer(first - low);
+    }
+    note(at, o, "ndarray", "host", {&payload, 1}, content.size(), reason);
+  }
+
+  void write_shape(std::span<Py_ssize_t const> shape) {
+    if (shape.size() == 1) return out_.integer(shape[0]);
+    out_.array(shape.size());
+    for (Py_ssize_t const n : shape) out_.integer(n);
+  }
+
+  [[gnu::noinline]] void object_array(PyObject* o, BufferView const& view, bool shared, Step const* at) {
+    Py_ssize_t nitems = 1;
+    for (int i = 0; i < view->ndim; ++i) nitems *= view->shape[i];
+    bool const fortran = PyBuffer_IsContiguous(view.operator->(), 'C') == 0 && PyBuffer_IsContiguous(view.operator->(), 'F') != 0;
+    unsigned const flags = (view->readonly != 0 ? array_flags::readonly : 0) | (fortran ? array_flags::fortran : 0);
+    remember(o, shared, begin(Op::object_array, 2 + static_cast<std::size_t>(nitems), shared));
+    write_shape({view->shape, static_cast<std::size_t>(view->ndim)});
+    out_.unsigned_integer(flags);
+    std::vector<Py_ssize_t> index(static_cast<std::size_t>(view->ndim), 0);
+    Step step{.parent = at, .kind = Step::Kind::index};
+    for (; step.index < nitems; ++step.index) {
+      auto const* place = static_cast<std::byte const*>(view->buf);
+      for (std::size_t d = 0; d < index.size(); ++d) place += index[d] * view->strides[d];
+      PyObject* item = nullptr;
+      std::memcpy(&item, place, sizeof(item));
+      if (item == nullptr) item = Py_None;
+      node(item, &step);
+      for (std::size_t k = 0; k < index.size(); ++k) {
+        std::size_t const d = fortran ? k : index.size() - 1 - k;
+        if (++index[d] < view->shape[d]) break;
+        index[d] = 0;
+      }
+    }
+    note(at, o, "object array", "host", {}, 0, "");
+  }
+
+  // ── Adapters ───────────────────────────────────────────────────────────────────────────────────────────
+
+  [[gnu::noinline]] void adapted(PyObject* o, ClassInfo& info, bool shared, Step const* at) {
+    Ref value = Ref(PyObject_CallFunctionObjArgs(info.hook, o, nullptr));
+    if (!value) {
+      if (!PyErr_ExceptionMatches(PyExc_NotImplementedError)) annotate(at);
+      std::string const reason = cat("adapter ", utf8(info.wire_name.get()), ": ", error_text());
+      ClassInfo generic;
+      generic.cls = Ref::borrow(info.cls.get());
+      note(at, o, "graph", "host", {}, 0, reason);
+      return reduce(o, generic, shared, at);
+    }
+    if (info.wire_index < 0) info.wire_index = writer_.add_name(utf8(info.wire_name.get()));
+    write_adapted(o, static_cast<std::uint32_t>(info.wire_index), std::move(value), shared, at);
+    note(at, o, std::string(utf8(info.wire_name.get())), "host", {}, 0, "");
+  }
+
+  void write_adapted(PyObject* o, std::uint32_t wire_index, Ref value, bool shared, Step const* at) {
+    std::size_t const start = out_.size();
+    std::uint32_t const number = begin(Op::adapted, 2, shared);
+    out_.unsigned_integer(wire_index);
+    keep(value.get());  // what encode made is temporary, but its parts may be shared with the object
+    node(value.get(), at);
+    complete(o, shared, number, start);
+  }
+
+  /// What the walk itself cannot write of NumPy goes through the adapter of that wire name; without one by its reduce method.
+  void fallback_adapter(PyObject* o, char const* wire_name, bool shared, Step const* at, std::string const& why) {
+    Ref const name = str(wire_name);
+    PyObject* const hook = dict_get(globals().adapters_by_type, name.get());
+    if (hook != nullptr) {
+      ClassInfo& info = fallbacks_[wire_name];
+      if (!info.cls) {
+        info.cls = Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(o)));
+        info.wire_name = Ref::borrow(PyTuple_GetItem(hook, 0));
+        info.hook = PyTuple_GetItem(hook, 1);
+      }
+      return adapted(o, info, shared, at);
+    }
+    ClassInfo generic;
+    generic.cls = Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(o)));
+    note(at, o, "graph", "host", {}, 0, why);
+    reduce(o, generic, shared, at);
+  }
+
+  void arrow(PyObject* o, ClassInfo& info, bool shared, Step const* at) {
+    std::size_t const before = writer_.payloads().size();
+    std::uint32_t const number = encode_arrow_node(o, utf8(info.wire_name.get()), shared, at);
+    remember(o, shared, number);
+    std::vector<std::uint32_t> payloads;
+    std::size_t nbytes = 0;
+    for (std::size_t p = before; p < writer_.payloads().size(); ++p) {
+      payloads.push_back(static_cast<std::uint32_t>(p));
+      nbytes += writer_.payloads()[p].size();
+    }
+    note(at, o, "arrow", "host", payloads, nbytes, "");
+  }
+
+  std::uint32_t encode_arrow_node(PyObject* o, std::string_view kind, bool shared, Step const* at) {
+    std::uint32_t const number = shared ? next_number_++ : 0;
+    try {
+      encode_arrow(writer_, outgoing_, o, kind, shared);
+    } catch (Error const& error) {
+      throw Error(error.kind(), cat(path(at), ": ", error.what()));
+    }
+    return number;
+  }
+
+  // ── Objects ────────────────────────────────────────────────────────────────────────────────────────────
+
+  /// An instance of a class that leaves copying to `object`: its attributes under a shape.
+  [[gnu::noinline]] void plain(PyObject* o, ClassInfo& info, bool shared, Step const* at) {
+    std::size_t const base = keys_.size();  // keys of objects around this one lie below
+    Ref attributes;
+    bool fits = true;
+    if (info.has_dict) {
+      attributes = attr(o, globals().dunder_dict);
+      if (Py_TYPE(attributes.get()) != &PyDict_Type || static_cast<std::size_t>(PyDict_Size(attributes.get())) > shape_keys) {
+        fits = false;
+      } else {
+        PyObject* key = nullptr;
+        PyObject* value = nullptr;
+        Py_ssize_t position = 0;
+        while (PyDict_Next(attributes.get(), &position, &key, &value) != 0) {
+          if (Py_TYPE(key) != &PyUnicode_Type) fits = false;
+          keys_.push_back(key);
+        }
+      }
+    }
+    std::size_t const nattributes = keys_.size() - base;
+    Py_ssize_t const nslots = info.slots ? PyList_Size(info.slots.get()) : 0;
+    if (nattributes + static_cast<std::size_t>(nslots) > shape_keys) fits = false;
+    for (Py_ssize_t i = 0; fits && i < nslots; ++i) {
+      PyObject* const slot = PyList_GetItem(info.slots.get(), i);
+      if (try_attr(o, slot)) keys_.push_back(slot);
+    }
+    Shape const* const shape = fits ? shape_of(info, std::span(keys_).subspan(base), at) : nullptr;
+    if (shape == nullptr) {
+      keys_.resize(base);
+      return reduce(o, info, shared, at);
+    }
+    std::size_t const n = keys_.size() - base;
+
+    remember(o, shared, begin(Op::object, n + 1, shared));
+    out_.unsigned_integer(shape->number);
+    note(at, o, "graph", "host", {}, 0, "");
+    // Writing a value may run methods that change this object's dict: each value is taken when its turn comes.
+    Step step{.parent = at, .kind = Step::Kind::attribute};
+    PyObject* key = nullptr;
+    PyObject* value = nullptr;
+    Py_ssize_t position = 0;
+    std::size_t seen = 0;
+    while (nattributes > 0 && PyDict_Next(attributes.get(), &position, &key, &value) != 0) {
+      if (seen >= nattributes || key != keys_[base + seen]) changed(at);
+      ++seen;
+      step.key = key;
+      node(value, &step);
+    }
+    if (seen != nattributes) changed(at);
+    for (; seen < n; ++seen) {
+      step.key = keys_[base + seen];
+      Ref held = attr(o, keys_[base + seen]);
+      value = held.get();
+      // The slot owns the value; our own reference would make it look shared.
+      if (Py_REFCNT(value) > 1) held = Ref{};
+      node(value, &step);
+    }
+    keys_.resize(base);
+  }
+
+  Shape const* shape_of(ClassInfo& info, std::span<PyObject* const> keys, Step const* at) {
+    for (Shape const& shape : info.shapes) {
+      if (shape.keys.size() == keys.size() && std::equal(keys.begin(), keys.end(), shape.keys.begin())) return &shape;
+    }
+    if (info.shapes.size() >= shapes_of_class) return nullptr;
+    std::uint32_t const cls = class_name(info, role::make, at);
+    Shape shape;
+    shape.keys.assign(keys.begin(), keys.end());
+    auto const number = define_shape(cls, shape.keys);
+    if (!number) return nullptr;
+    for (PyObject* key : keys) keep(key);
+    shape.number = *number;
+    info.shapes.push_back(std::move(shape));
+    return &info.shapes.back();
+  }
+
+  /// An object by what its reduce method says, to the letter of the protocol (pickle 5).
+  [[gnu::noinline]] void reduce(PyObject* o, ClassInfo const& info, bool shared, Step const* at) {
+    Globals const& g = globals();
+    Ref result;
+    if (info.hook != nullptr) {
+      result = Ref(PyObject_CallFunctionObjArgs(info.hook, o, nullptr));
+    } else {
+      Ref const method = try_attr(o, g.dunder_reduce_ex);
+      if (method) {
+        result = Ref(PyObject_CallFunctionObjArgs(method.get(), g.five, nullptr));
+      } else {
+        Ref const older = try_attr(o, g.dunder_reduce);
+        if (!older) unsupported(at, cat("a ", type_name(o), " has neither __reduce_ex__ nor __reduce__"));
+        result = Ref(PyObject_CallFunctionObjArgs(older.get(), nullptr));
+      }
+    }
+    if (!result) {
+      // "cannot pickle …" is how the protocol says that an object has no state to send.
+      if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(g.pickle_error)) annotate(at);
+      std::string const why = error_text();
+      if (!options_.pickle) unsupported(at, why);
+      return leaf_pickle(o, shared, at, why);
+    }
+    if (PyUnicode_Check(result.get())) return name_node(o, result.get(), at);
+    if (!PyTuple_Check(result.get())) {
+      unsupported(at, cat("__reduce__ of a ", type_name(o), " gave a ", type_name(result.get()), ", not a str or a tuple"));
+    }
+    Py_ssize_t const n = PyTuple_Size(result.get());
+    if (n < 2 || n > 6) unsupported(at, cat("__reduce__ of a ", type_name(o), " gave ", n, " values, 2 to 6 are allowed"));
+    auto const part = [&](Py_ssize_t i) { return i < n ? PyTuple_GetItem(result.get(), i) : Py_None; };
+    PyObject* const function = part(0);
+    PyObject* const args = part(1);
+    if (!PyTuple_Check(args)) unsupported(at, cat("__reduce__ of a ", type_name(o), " gave no tuple of arguments"));
+    PyObject* const state = part(2);
+    Ref const items = part(3) == Py_None ? Ref{} : sequence(part(3), at);
+    Ref const pairs = part(4) == Py_None ? Ref{} : sequence(part(4), at);
+    PyObject* const setter = part(5);
+
+    std::size_t extra = 0;
+    if (state != Py_None) extra = 1;
+    if (items && PyList_Size(items.get()) > 0) extra = 2;
+    if (pairs && PyList_Size(pairs.get()) > 0) extra = 3;
+    if (setter != Py_None) extra = 4;
+
+    std::size_t const start = out_.size();
+    std::uint32_t number = 0;
+    note(at, o, "graph", "host", {}, 0, "");
+    if (function == g.copyreg_newobj || function == g.copyreg_newobj_ex) {
+      bool const with_kwargs = function == g.copyreg_newobj_ex;
+      PyObject* const cls = PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : nullptr;
+      if (cls == nullptr || !PyType_Check(cls) || (with_kwargs && PyTuple_Size(args) != 3)) {
+        unsupported(at, cat("__reduce__ of a ", type_name(o), " gave __newobj__ without a class"));
+      }
+      std::uint32_t const index = name(cls, nullptr, role::make, at);
+      number = begin(with_kwargs ? Op::new_kw : Op::new_, (with_kwargs ? 3 : 2) + extra, shared);
+      out_.unsigned_integer(index);
+      if (with_kwargs) {
+        arguments(PyTuple_GetItem(args, 1), 0, at);
+        keyword_arguments(PyTuple_GetItem(args, 2), at);
+      } else {
+        arguments(args, 1, at);
+      }
+    } else {
+      std::uint32_t const index = name(function, nullptr, role::call, at);
+      number = begin(Op::reduce, 2 + extra, shared);
+      out_.unsigned_integer(index);
+      arguments(args, 0, at);
+    }
+    bool const inside_out = shared && memo_.find(o) != nullptr;
+    if (!inside_out) remember(o, shared, number);
+
+    if (extra >= 1) {
+      // State is written before items and pairs are, but applied after them.
+      Step const step{.parent = at, .kind = Step::Kind::part, .part = "__getstate__()"};
+      state_node(state, at, &step);
+    }
+    if (extra >= 2) raw_nodes(items.get(), at, false);
+    if (extra >= 3) raw_nodes(pairs.get(), at, true);
+    if (extra >= 4) out_.unsigned_integer(name(setter, nullptr, role::call, at));
+    if (inside_out) complete(o, shared, number, start);
+  }
+
+  /// The state; its keys read as attributes in paths.
+  void state_node(PyObject* state, Step const* at, Step const* step) { node(state, Py_TYPE(state) == &PyDict_Type ? at : step); }
+
+  Ref sequence(PyObject* iterator, Step const* at) {
+    Ref list(PySequence_List(iterator));
+    if (!list) annotate(at);
+    return list;
+  }
+
+  void arguments(PyObject* args, Py_ssize_t first, Step const* at) {
+    if (!PyTuple_Check(args)) unsupported(at, "constructor arguments that are no tuple");
+    Py_ssize_t const n = PyTuple_Size(args);
+    out_.array(static_cast<std::size_t>(n - first));
+    Step step{.parent = at, .kind = Step::Kind::part, .part = "__reduce__() argument"};
+    for (Py_ssize_t i = first; i < n; ++i) node(PyTuple_GetItem(args, i), &step);
+  }
+
+  void keyword_arguments(PyObject* kwargs, Step const* at) {
+    if (Py_TYPE(kwargs) != &PyDict_Type) unsupported(at, "keyword arguments that are no dict");
+    out_.map(static_cast<std::size_t>(PyDict_Size(kwargs)));
+    PyObject* key = nullptr;
+    PyObject* value = nullptr;
+    Py_ssize_t position = 0;
+    Step step{.parent = at, .kind = Step::Kind::key};
+    while (PyDict_Next(kwargs, &position, &key, &value) != 0) {
+      if (!PyUnicode_Check(key)) unsupported(at, "a keyword argument whose name is no str");
+      out_.str(utf8(key));
+      step.key = key;
+      node(value, &step);
+    }
+  }
+
+  void raw_nodes(PyObject* list, Step const* at, bool pairs) {
+    Py_ssize_t const n = list == nullptr ? 0 : PyList_Size(list);
+    if (n == 0) return out_.nil();
+    out_.array(static_cast<std::size_t>(pairs ? 2 * n : n));
+    Step step{.parent = at, .kind = Step::Kind::index};
+    for (; step.index < n; ++step.index) {
+      PyObject* const item = PyList_GetItem(list, step.index);
+      if (!pairs) {
+        node(item, &step);
+        continue;
+      }
+      if (!PyTuple_Check(item) || PyTuple_Size(item) != 2) unsupported(at, "dict items that are no pairs");
+      Step const key_step{.parent = at, .kind = Step::Kind::key_itself, .index = step.index};
+      node(PyTuple_GetItem(item, 0), &key_step);
+      Step const value_step{.parent = at, .kind = Step::Kind::key, .key = PyTuple_GetItem(item, 0)};
+      node(PyTuple_GetItem(item, 1), &value_step);
+    }
+  }
+
+  // ── Pickle ─────────────────────────────────────────────────────────────────────────────────────────────
+
+  Ref pickle_by_value(PyObject* o, bool whole, Step const* at, std::string const& why) {
+    Ref result(PyObject_CallFunctionObjArgs(globals().by_value, o, whole ? Py_True : Py_False, nullptr));
+    if (!result) {
+      if (!PyErr_ExceptionMatches(PyExc_Exception)) throw Raised{};
+      unsupported(at, cat(why, why.empty() ? "" : "; pickle: ", error_text()));
+    }
+    return result;
+  }
+
+  [[gnu::noinline]] void leaf_pickle(PyObject* o, bool shared, Step const* at, std::string const& why) {
+    Ref const pickled = pickle_by_value(o, false, at, why);
+    write_pickle(o, pickled.get(), shared, at, why);
+  }
+
+  void whole_pickle(PyObject* o, Step const* at, std::string const& why) {
+    if (!options_.pickle) unsupported(at, cat(why, " and neither is pickle"));
+    Ref const pickled = pickle_by_value(o, true, at, "");
+    write_pickle(o, pickled.get(), false, at, why);
+  }
+
+  void write_pickle(PyObject* o, PyObject* pickled, bool shared, Step const* at, std::string const& why) {
+    PyObject* const content = PyTuple_GetItem(pickled, 0);
+    PyObject* const buffers = PyTuple_GetItem(pickled, 1);
+    Py_ssize_t const nbuffers = PyList_Size(buffers);
+    writer_.add_family("pickle");
+    std::size_t const start = out_.size();
+    std::uint32_t const number = begin(Op::pickle, static_cast<std::size_t>(1 + nbuffers), shared);
+    auto const bytes = bytes_of(content);
+    if (bytes.size() <= static_cast<std::size_t>(inline_nbytes)) {
+      out_.bin(bytes);
+    } else {
+      Keeper keeper;
+      keeper.object = Ref::borrow(content);
+      out_.unsigned_integer(outgoing_.add(bytes, std::move(keeper)));
+    }
+    for (Py_ssize_t i = 0; i < nbuffers; ++i) memoryview(PyList_GetItem(buffers, i), false, at);
+    complete(o, shared, number, start);
+    note(at, o, "pickle", "pickle", {}, bytes.size(), why);
+  }
+
+  // ── Classes ────────────────────────────────────────────────────────────────────────────────────────────
+
+  [[gnu::noinline]] ClassInfo& class_info(PyTypeObject* t) {
+    if (t == last_type_) return *last_info_;
+    auto [entry, added] = classes_.try_emplace(t);
+    if (added) {
+      entry->second = std::make_unique<ClassInfo>();
+      try {
+        look_at(*entry->second, t);
+      } catch (...) {
+        classes_.erase(t);
+        throw;
+      }
+    }
+    last_type_ = t;
+    last_info_ = entry->second.get();
+    return *last_info_;
+  }
+
+  void look_at(ClassInfo& info, PyTypeObject* t) {
+    Globals const& g = globals();
+    auto* const cls = reinterpret_cast<PyObject*>(t);
+    info.cls = Ref::borrow(cls);
+    struct Builtin {
+      PyTypeObject* type;
+      Kind kind;
+    };
+    static Builtin const builtins[] = {{&PySet_Type, Kind::set},           {&PyFrozenSet_Type, Kind::frozenset}, {&PyByteArray_Type, Kind::bytearray},
+                                       {&PyComplex_Type, Kind::complex},   {&PySlice_Type, Kind::slice},         {&PyRange_Type, Kind::range},
+                                       {&PyMemoryView_Type, Kind::memoryview}, {&PyType_Type, Kind::name},
+                                       {reinterpret_cast<PyTypeObject*>(g.function_type), Kind::name}};
+    for (Builtin const& builtin : builtins) {
+      if (builtin.type == t) {
+        info.kind = builtin.kind;
+        return;
+      }
+    }
+    if (cls == g.pickle_buffer_type) {
+      info.kind = Kind::pickle_buffer;
+      return;
+    }
+    run_lazy_importer(cls);
+    if (PyObject* const adapter = dict_get(g.adapters_by_type, cls)) {
+      info.wire_name = Ref::borrow(PyTuple_GetItem(adapter, 0));
+      PyObject* const hook = PyTuple_GetItem(adapter, 1);
+      if (PyUnicode_Check(hook)) {
+        info.kind = Kind::arrow;
+        info.wire_name = Ref::borrow(hook);
+      } else {
+        info.kind = Kind::adapted;
+        info.hook = hook;
+      }
+      return;
+    }
+    if (Numpy const* const np = numpy_if_loaded()) {
+      if (cls == np->ndarray) {
+        info.kind = Kind::ndarray;
+        return;
+      }
+      if (PyType_IsSubtype(t, reinterpret_cast<PyTypeObject*>(np->dtype))) {
+        info.kind = Kind::dtype;
+        return;
+      }
+      if (PyType_IsSubtype(t, reinterpret_cast<PyTypeObject*>(np->generic)) && is_numpys_own(cls)) {
+        info.kind = Kind::scalar;
+        return;
+      }
+      if (PyType_IsSubtype(t, reinterpret_cast<PyTypeObject*>(np->ndarray)) && keeps_ndarray_protocol(cls, np->ndarray)) {
+        // A subclass that leaves copying to ndarray: its array, class and attributes, by the adapter.
+        Ref const name = str("numpy.subclass");
+        if (PyObject* const adapter = dict_get(g.adapters_by_type, name.get())) {
+          info.kind = Kind::subarray;
+          info.wire_name = Ref::borrow(PyTuple_GetItem(adapter, 0));
+          info.hook = PyTuple_GetItem(adapter, 1);
+          return;
+        }
+      }
+    }
+    if (PyObject* const function = dict_get(g.copyreg_dispatch_table, cls)) {
+      info.kind = Kind::reduce;
+      info.hook = function;
+      keep(function);
+      return;
+    }
+    if (PyType_IsSubtype(t, &PyType_Type) != 0) {
+      info.kind = Kind::name;
+      return;
+    }
+    info.kind = is_plain(info, cls, t) ? Kind::plain : Kind::reduce;
+  }
+
+  static bool is_numpys_own(PyObject* cls) {
+    Ref const module = attr(cls, globals().dunder_module);
+    return PyUnicode_Check(module.get()) && utf8(module.get()) == "numpy";
+  }
+
+  static bool same_method(PyObject* cls, PyObject* base, PyObject* name) {
+    Ref const here = try_attr(cls, name);
+    Ref const there = try_attr(base, name);
+    return here.get() == there.get();
+  }
+
+  static bool keeps_ndarray_protocol(PyObject* cls, PyObject* ndarray) {
+    Globals const& g = globals();
+    return same_method(cls, ndarray, g.dunder_reduce_ex) && same_method(cls, ndarray, g.dunder_reduce) &&
+           same_method(cls, ndarray, g.dunder_setstate) && same_method(cls, ndarray, g.dunder_getstate);
+  }
+
+  static void run_lazy_importer(PyObject* cls) {
+    Globals const& g = globals();
+    if (PyDict_Size(g.lazy) == 0) return;
+    Ref const module = try_attr(cls, g.dunder_module);
+    if (!module || !PyUnicode_Check(module.get())) return;
+    std::string_view const full = utf8(module.get());
+    Ref const top = str(full.substr(0, full.find('.')));
+    Ref const importer = Ref::borrow(dict_get(g.lazy, top.get()));
+    if (!importer) return;
+    check(PyDict_DelItem(g.lazy, top.get()));
+    Ref const ran = take(PyObject_CallFunctionObjArgs(importer.get(), nullptr));
+  }
+
+  /// Whether instances can be written as attributes under a shape: a class made in Python that changes nothing of how
+  /// `object` copies, so that reduce would say `__newobj__(cls)` and the attributes.
+  bool is_plain(ClassInfo& info, PyObject* cls, PyTypeObject* t) {
+    Globals const& g = globals();
+    if ((PyType_GetFlags(t) & Py_TPFLAGS_HEAPTYPE) == 0) return false;
+    if (attr(cls, g.dunder_reduce_ex).get() != g.object_reduce_ex || attr(cls, g.dunder_reduce).get() != g.object_reduce) return false;
+    if (attr(cls, g.dunder_getstate).get() != g.object_getstate) return false;
+    if (try_attr(cls, g.dunder_setstate) || try_attr(cls, g.dunder_getnewargs) || try_attr(cls, g.dunder_getnewargs_ex)) return false;
+    // Every base is object or made in Python too: a base in C may hold state that object.__reduce_ex__ asks about.
+    Ref const mro = attr(cls, g.dunder_mro);
+    Py_ssize_t const nbases = PyTuple_Size(mro.get());
+    for (Py_ssize_t i = 0; i < nbases; ++i) {
+      auto* const base = reinterpret_cast<PyTypeObject*>(PyTuple_GetItem(mro.get(), i));
+      if (base == &PyBaseObject_Type) continue;
+      if ((PyType_GetFlags(base) & Py_TPFLAGS_HEAPTYPE) == 0 || !made_in_python(reinterpret_cast<PyObject*>(base))) return false;
+    }
+    Ref const slots = take(PyObject_CallFunctionObjArgs(g.copyreg_slotnames, cls, nullptr));
+    if (PyList_Check(slots.get()) && PyList_Size(slots.get()) > 0) info.slots = take(PySequence_List(slots.get()));
+    Ref const dict = try_attr(cls, intern("__dictoffset__"));
+    info.has_dict = dict && PyLong_AsSsize_t(dict.get()) != 0;
+    return true;
+  }
+
+  /// Classes from a class statement have `__module__` in their own dict and take weak references or slots by Python's rules; heap types
+  /// from C have no `__dict__` entry "__dict__" or slots of Python's kind, which is what tells them apart here.
+  static bool made_in_python(PyObject* cls) {
+    Ref const size = attr(cls, "__basicsize__");
+    Ref const base = attr(cls, "__base__");
+    Ref const base_size = attr(base.get(), "__basicsize__");
+    Ref const items = attr(cls, "__itemsize__");
+    if (PyLong_AsSsize_t(items.get()) != 0) return false;
+    Ref const slots = try_attr(cls, intern("__slots__"));
+    Py_ssize_t allowed = 2;  // __dict__ and __weakref__
+    if (slots) {
+      Py_ssize_t const n = PyUnicode_Check(slots.get()) ? 1 : PyObject_Size(slots.get());
+      if (n < 0) {
+        PyErr_Clear();
+        return false;
+      }
+      allowed += n;
+    }
+    Py_ssize_t const grown = PyLong_AsSsize_t(size.get()) - PyLong_AsSsize_t(base_size.get());
+    return grown <= allowed * static_cast<Py_ssize_t>(sizeof(PyObject*));
+  }
+
+  // ── Saying what happened ───────────────────────────────────────────────────────────────────────────────
+
+  [[noreturn]] static void unsupported(Step const* at, std::string const& why) { raise(ErrorKind::unsupported, cat(path(at), ": ", why)); }
+
+  [[noreturn]] void too_deep(Step const* at) const {
+    Step const* step = at;
+    for (std::size_t i = 0; i + 20 < depth_ && step->parent != nullptr; ++i) step = step->parent;
+    raise(ErrorKind::unsupported, cat(path(step), "…: nested ", depth_, " deep; at most ", limits::depth, ", or what this thread's stack holds"));
+  }
+
+  [[noreturn]] static void changed(Step const* at) { raise(ErrorKind::failed, cat(path(at), " changed while it was encoded")); }
+
+  /// The error that is set, as text; clears it.
+  static std::string error_text() {
+    PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    Ref const hold_type(type), hold_value(value), hold_trace(trace);
+    Ref const text(value == nullptr ? nullptr : PyObject_Str(value));
+    if (!text) {
+      PyErr_Clear();
+      return "an error without a text";
+    }
+    return std::string(utf8(text.get()));
+  }
+
+  /// Adds to the error that is set where in the object it happened, and throws on.
+  [[noreturn]] static void annotate(Step const* at) {
+    PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (value != nullptr) {
+      Ref const done(PyObject_CallMethod(value, "add_note", "s", cat("transload: while encoding ", path(at)).c_str()));
+      if (!done) PyErr_Clear();
+    }
+    PyErr_Restore(type, value, trace);
+    throw Raised{};
+  }
+
+  void note(Step const* at, PyObject* o, std::string const& adapter, char const* family, std::span<std::uint32_t const> payloads,
+            std::size_t nbytes, std::string const& reason) {
+    if (options_.record == nullptr) [[likely]] return;
+    Ref const numbers = take(PyList_New(0));
+    for (std::uint32_t const p : payloads) check(PyList_Append(numbers.get(), take(PyLong_FromUnsignedLong(p)).get()));
+    std::string const where = path(at);
+    std::string const type = type_name(o);
+    Ref const row = take(Py_BuildValue("[s#s#s#sOns#]", where.data(), static_cast<Py_ssize_t>(where.size()), type.data(),
+                                       static_cast<Py_ssize_t>(type.size()), adapter.data(), static_cast<Py_ssize_t>(adapter.size()), family,
+                                       numbers.get(), static_cast<Py_ssize_t>(nbytes), reason.data(), static_cast<Py_ssize_t>(reason.size())));
+    check(PyList_Append(options_.record, row.get()));
+  }
+
+  /// Turns the payload numbers of the record into frame numbers.
+  void resolve_frames(Layout const& layout) const {
+    Py_ssize_t const n = PyList_Size(options_.record);
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      PyObject* const row = PyList_GetItem(options_.record, i);
+      PyObject* const numbers = PyList_GetItem(row, 4);
+      Ref const frames = take(PyList_New(0));
+      for (Py_ssize_t k = 0; k < PyList_Size(numbers); ++k) {
+        Place const& place = layout.places[PyLong_AsUnsignedLong(PyList_GetItem(numbers, k))];
+        for (std::uint32_t f = 0; f < place.nframes; ++f) {
+          check(PyList_Append(frames.get(), take(PyLong_FromUnsignedLong(place.frame + f)).get()));
+        }
+      }
+      check(PyList_SetItem(row, 4, Ref::borrow(frames.get()).release()));
+    }
+  }
+
+  struct Named {
+    std::uint32_t index = 0;
+    long roles = 0;
+  };
+  struct Record {
+    Shape shape;
+    bool defined = false;
+  };
+
+  EncodeOptions const& options_;
+  HeaderWriter writer_;
+  msgpack::Packer& out_;
+  Outgoing outgoing_;
+  Memo memo_;
+  StackGuard stack_;
+  std::uint32_t next_number_ = 0;
+  std::size_t depth_ = 0;
+  std::size_t ndicts_ = 0;
+  std::unordered_map<PyTypeObject*, std::unique_ptr<ClassInfo>> classes_;
+  PyTypeObject* last_type_ = nullptr;
+  ClassInfo* last_info_ = nullptr;
+  std::unordered_map<PyObject*, Named> names_;
+  std::unordered_map<std::size_t, Record> records_;
+  std::unordered_map<PyObject*, Dtype> dtypes_;
+  std::unordered_map<std::string, ClassInfo> fallbacks_;
+  PyObject* last_dtype_ = nullptr;
+  Dtype const* last_dtype_raw_ = nullptr;
+  std::vector<PyObject*> kept_;
+  std::vector<PyObject*> keys_;
+};
+
+}  // namespace
+
+StackGuard::StackGuard() {
+  // Asking the system reads /proc on the main thread, so once a thread.
+  thread_local char const* const low = [] {
+    pthread_attr_t attributes;
+    void* start = nullptr;
+    std::size_t size = 0;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) return static_cast<char const*>(nullptr);
+    pthread_attr_getstack(&attributes, &start, &size);
+    pthread_attr_destroy(&attributes);
+    std::size_t const spare = std::min<std::size_t>(std::size_t{256} << 10, size / 4);
+    return static_cast<char const*>(start) + spare;
+  }();
+  low_ = low;
+}
+
+Encoded encode(PyObject* object, EncodeOptions const& options) { return Encoder(options).run(object); }
+
+Ref encode_error(std::string_view text) {
+  HeaderWriter writer;
+  writer.add_family("error");
+  writer.root().array(2);
+  writer.root().unsigned_integer(static_cast<std::uint8_t>(Op::error));
+  writer.root().str(text);
+  Layout layout;
+  msgpack::Packer const header = writer.finish({}, layout);
+  return take(PyBytes_FromStringAndSize(reinterpret_cast<char const*>(header.bytes().data()), static_cast<Py_ssize_t>(header.size())));
+}
+
+}  // namespace transload::py

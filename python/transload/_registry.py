@@ -1,0 +1,71 @@
+"""Adapters: how objects of one class become values that the walk can write, and come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from . import _tables
+
+T = TypeVar("T")
+
+
+def register(cls: type[T], *, name: str, encode: Callable[[T], Any], decode: Callable[[Any], T]) -> None:
+    """Register an adapter for a class.
+
+    Objects whose class is exactly `cls` are then written as ``encode(obj)`` under the wire name, wherever they sit in an object.
+
+    Parameters
+    ----------
+    cls : type
+        The class; its subclasses are not meant.
+    name : str
+        The wire name: letters, digits, ``.``, ``_``, ``-``; no colon. Both sides register the same. A first part that is the
+        top-level module of `cls` lets a receiver load a lazy adapter by it.
+    encode : callable
+        ``encode(obj)`` returns any value that transload can encode: arrays in it travel as frames. Raise NotImplementedError for an object
+        that the adapter only half knows; it is then written by its reduce method.
+    decode : callable
+        ``decode(value)`` returns the object. It gets whatever the bytes say: check it.
+
+    Raises
+    ------
+    ValueError
+        For a wire name with other signs in it, or one that is registered for another class.
+
+    Examples
+    --------
+    >>> import transload
+    >>> class Celsius:
+    ...     def __init__(self, degrees): self.degrees = degrees
+    >>> transload.register(Celsius, name="example.celsius", encode=lambda c: c.degrees, decode=lambda d: Celsius(float(d)))
+    >>> transload.loads(transload.dumps([Celsius(21.5)]))[0].degrees
+    21.5
+    """
+    if not name or not all(c.isalnum() or c in "._-" for c in name) or not name.isascii():
+        raise ValueError(f"wire name {name!r}: letters, digits, '.', '_' and '-' are allowed")
+    known = _tables.adapters_by_name.get(name)
+    if known is not None and _tables.adapters_by_type.get(cls, (None,))[0] != name:
+        raise ValueError(f"wire name {name!r} is registered for another class")
+    if not callable(encode) or not callable(decode):
+        raise TypeError("encode and decode must be callable")
+    _tables.adapters_by_type[cls] = (name, encode)
+    _tables.adapters_by_name[name] = decode
+
+
+def register_lazy(toplevel_module: str, importer: Callable[[], object]) -> None:
+    """Run `importer` once, when the first object of a class from `toplevel_module` is met, or the first wire name that begins with it.
+
+    >>> import transload
+    >>> transload.register_lazy("some_library", lambda: None)
+    """
+    previous = _tables.lazy.get(toplevel_module)
+    if previous is None:
+        _tables.lazy[toplevel_module] = importer
+        return
+
+    def both() -> None:
+        previous()
+        importer()
+
+    _tables.lazy[toplevel_module] = both

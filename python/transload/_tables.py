@@ -1,0 +1,38 @@
+"""The tables that the walk in C++ looks into. They are plain dicts, filled by `_trust` and `_registry`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import _core, _errors, _pickle
+
+# What may be done with a trusted name (bindings/globals.hpp has the same numbers).
+MAKE = 1  # cls.__new__, then its state
+CALL = 2  # call it with arguments from the bytes
+HAND_ON = 4  # put the class or function itself into an object
+ALL = MAKE | CALL | HAND_ON
+
+trusted: dict[str, int] = {}
+overrides: dict[str, object] = {}
+adapters_by_type: dict[object, tuple[str, object]] = {}
+adapters_by_name: dict[str, Callable[[Any], Any]] = {}
+lazy: dict[str, Callable[[], object]] = {}
+
+_core.set_tables(
+    trusted,
+    overrides,
+    adapters_by_type,
+    adapters_by_name,
+    lazy,
+    {
+        "unsupported": _errors.Unsupported,
+        "malformed": _errors.Malformed,
+        "untrusted": _errors.Untrusted,
+        "exhausted": _errors.Exhausted,
+        "disconnected": _errors.Disconnected,
+        "failed": _errors.Failed,
+    },
+    _pickle.by_value,
+    _pickle.from_value,
+)

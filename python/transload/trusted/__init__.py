@@ -1,0 +1,7 @@
+"""The default trust list: exact names and what may be done with each. docs/security.md says how a name gets here."""
+
+from __future__ import annotations
+
+from . import numpy, standard
+
+NAMES: dict[str, int] = {**standard.NAMES, **numpy.NAMES}

@@ -1,0 +1,58 @@
+"""Python's own: builtins and the standard library."""
+
+from __future__ import annotations
+
+MAKE, CALL, HAND_ON = 1, 2, 4
+
+NAMES: dict[str, int] = {
+    # Plain data types; handing them on lets `dtype=float` or `defaultdict(list)` travel.
+    **{
+        f"builtins:{name}": HAND_ON
+        for name in (
+            "bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "object", "range", "set", "slice", "str",
+            "tuple", "type",
+        )
+    },
+    **{
+        f"builtins:{name}": HAND_ON
+        for name in ("abs", "all", "any", "hash", "id", "len", "max", "min", "round", "sorted", "sum", "Ellipsis", "NotImplemented")
+    },
+    "builtins:object": MAKE | HAND_ON,
+    "builtins:complex": CALL | HAND_ON,
+    "types:NoneType": HAND_ON,
+    "types:EllipsisType": HAND_ON,
+    "types:NotImplementedType": HAND_ON,
+    "types:SimpleNamespace": CALL | HAND_ON,
+    "types:GenericAlias": CALL,
+    "datetime:date": CALL | HAND_ON,
+    "datetime:datetime": CALL | HAND_ON,
+    "datetime:time": CALL | HAND_ON,
+    "datetime:timedelta": CALL | HAND_ON,
+    "datetime:timezone": CALL | HAND_ON,
+    "zoneinfo:ZoneInfo._unpickle": CALL,
+    "decimal:Decimal": CALL | HAND_ON,
+    "fractions:Fraction": CALL | HAND_ON,
+    "uuid:UUID": MAKE | CALL | HAND_ON,
+    "uuid:SafeUUID": CALL | HAND_ON,
+    "pathlib:Path": CALL | HAND_ON,
+    "pathlib:PosixPath": CALL | HAND_ON,
+    "pathlib:WindowsPath": CALL | HAND_ON,
+    "pathlib:PurePath": CALL | HAND_ON,
+    "pathlib:PurePosixPath": CALL | HAND_ON,
+    "pathlib:PureWindowsPath": CALL | HAND_ON,
+    "pathlib._local:PosixPath": CALL | HAND_ON,
+    "pathlib._local:PurePosixPath": CALL | HAND_ON,
+    "pathlib._local:PureWindowsPath": CALL | HAND_ON,
+    "collections:OrderedDict": CALL | HAND_ON,
+    "collections:defaultdict": CALL | HAND_ON,
+    "collections:deque": CALL | HAND_ON,
+    "collections:Counter": CALL | HAND_ON,
+    "collections:ChainMap": MAKE | CALL | HAND_ON,
+    "collections:UserDict": MAKE | HAND_ON,
+    "collections:UserList": MAKE | HAND_ON,
+    "collections:UserString": MAKE | HAND_ON,
+    "array:_array_reconstructor": CALL,
+    "array:array": HAND_ON,
+    "copyreg:_reconstructor": 0,  # calls any class's base; never
+}
+NAMES = {name: roles for name, roles in NAMES.items() if roles}

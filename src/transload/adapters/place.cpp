@@ -1,0 +1,197 @@
+#include "transload/adapters/place.hpp"
+
+#include <vector>
+
+#include "transload/base/error.hpp"
+#include "transload/message/op.hpp"
+
+namespace transload {
+
+namespace {
+
+using msgpack::Reader;
+using msgpack::Token;
+using msgpack::Type;
+
+/// Deeper places are cut; the walk is recursive and only words come out of it.
+constexpr std::size_t depth_in_words = 500;
+
+/// Reads nodes in order, keeping the path, until it is behind the byte that is asked for.
+class Walk {
+ public:
+  Walk(std::span<std::byte const> bytes, Header const& header) : header_(header), reader_(bytes) { reader_.seek(header.root_offset); }
+
+  std::string place_of(std::size_t offset) {
+    target_ = offset;
+    run();
+    return found_.empty() ? "obj" : found_;
+  }
+
+  std::optional<std::size_t> use_of(std::size_t name) {
+    name_ = name;
+    run();
+    return use_;
+  }
+
+ private:
+  struct Done {};
+
+  void run() {
+    try {
+      node();
+    } catch (Done const&) {
+    } catch (Error const&) {
+    }
+  }
+
+  void begin(std::size_t at) {
+    if (name_) return;
+    if (at > target_) throw Done{};
+    found_ = "obj";
+    for (std::string const& part : path_) found_ += part;
+  }
+
+  void uses(std::size_t at, std::uint64_t name) {
+    if (name_ && *name_ == name) {
+      use_ = at;
+      throw Done{};
+    }
+  }
+
+  template <class Body>
+  void inside(std::string part, Body&& body) {
+    path_.push_back(std::move(part));
+    body();
+    path_.pop_back();
+  }
+
+  void nodes(std::size_t n, std::string_view before = "") {
+    for (std::size_t i = 0; i < n; ++i) inside(cat(before, "[", i, "]"), [&] { node(); });
+  }
+
+  static std::string in_words(Token const& token) {
+    switch (token.type) {
+      case Type::str: return cat("['", token.text().substr(0, 80), "']");
+      case Type::integer: return cat("[", token.integer, "]");
+      case Type::nil: return "[None]";
+      case Type::boolean: return token.boolean ? "[True]" : "[False]";
+      default: return "[…]";
+    }
+  }
+
+  void pair() {
+    std::size_t const at = reader_.offset();
+    Token const key = reader_.next();
+    reader_.seek(at);
+    inside(".keys()", [&] { node(); });
+    inside(in_words(key), [&] { node(); });
+  }
+
+  void node() {
+    std::size_t const at = reader_.offset();
+    begin(at);
+    if (path_.size() > depth_in_words) return reader_.skip();
+    Token const token = reader_.next();
+    if (token.type == Type::map) {
+      for (std::size_t i = 0; i < token.size; ++i) pair();
+    } else if (token.type == Type::array && token.size > 0) {
+      tagged(at, token.size - 1);
+    }
+  }
+
+  void tagged(std::size_t at, std::size_t n) {
+    auto const op = static_cast<Op>(reader_.count("op", 0x7f) & 0x3f);
+    auto const rest = [&](std::size_t from) {
+      for (std::size_t i = from; i < n; ++i) reader_.skip();
+    };
+    switch (op) {
+      case Op::value:
+        if (reader_.next_is_map()) {
+          for (std::size_t i = reader_.map("VALUE"); i > 0; --i) pair();
+        } else {
+          reader_.skip();
+        }
+        return;
+      case Op::list:
+      case Op::tuple:
+      case Op::set:
+      case Op::frozenset: return nodes(n);
+      case Op::last: {
+        for (std::size_t i = 0; i < n; ++i) node();
+        return;
+      }
+      case Op::slice:
+      case Op::range: return nodes(n);
+      case Op::record:
+      case Op::object: {
+        auto const shape = reader_.count("shape", UINT32_MAX);
+        if (shape >= header_.shapes.size() || header_.shapes[shape].keys.size() + 1 != n) throw Done{};
+        ShapeEntry const& entry = header_.shapes[shape];
+        if (entry.cls) uses(at, *entry.cls);
+        for (std::string_view key : entry.keys) {
+          inside(op == Op::object ? cat(".", key) : cat("['", key, "']"), [&] { node(); });
+        }
+        return;
+      }
+      case Op::name: return uses(at, reader_.count("name", UINT32_MAX));
+      case Op::reduce:
+      case Op::new_:
+      case Op::new_kw: {
+        uses(at, reader_.count("name", UINT32_MAX));
+        nodes(reader_.array("arguments"), ".__reduce__()");
+        std::size_t fields = n - 2;
+        if (op == Op::new_kw) {
+          for (std::size_t i = reader_.map("keyword arguments"); i > 0; --i) pair();
+          --fields;
+        }
+        if (fields >= 1) node();
+        if (fields >= 2) raw_nodes(false);
+        if (fields >= 3) raw_nodes(true);
+        if (fields >= 4) {
+          if (reader_.peek() == 0xc0) return reader_.skip();
+          uses(at, reader_.count("setter", UINT32_MAX));
+        }
+        return;
+      }
+      case Op::adapted:
+        uses(at, reader_.count("name", UINT32_MAX));
+        return node();
+      case Op::object_array:
+        reader_.skip();
+        reader_.skip();
+        return nodes(n - 2);
+      case Op::pickle:
+        reader_.skip();
+        for (std::size_t i = 1; i < n; ++i) node();
+        return;
+      default: return rest(0);
+    }
+  }
+
+  void raw_nodes(bool pairs) {
+    if (reader_.peek() == 0xc0) return reader_.skip();
+    std::size_t const n = reader_.array("items");
+    if (!pairs) return nodes(n);
+    for (std::size_t i = 0; i < n; i += 2) pair();
+  }
+
+  Header const& header_;
+  Reader reader_;
+  std::size_t target_ = 0;
+  std::optional<std::size_t> name_;
+  std::optional<std::size_t> use_;
+  std::string found_;
+  std::vector<std::string> path_;
+};
+
+}  // namespace
+
+std::string place_in_object(std::span<std::byte const> bytes, Header const& header, std::size_t offset) {
+  return Walk(bytes, header).place_of(offset);
+}
+
+std::optional<std::size_t> first_use_of_name(std::span<std::byte const> bytes, Header const& header, std::size_t name) {
+  return Walk(bytes, header).use_of(name);
+}
+
+}  // namespace transload
