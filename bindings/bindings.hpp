@@ -5,6 +5,7 @@
 
 namespace transload::py {
 
+void bind_container(nanobind::module_& module);
 void bind_graph(nanobind::module_& module);
 
 }  // namespace transload::py

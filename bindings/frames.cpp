@@ -1,8 +1,6 @@
 #include "frames.hpp"
 
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "transload/base/error.hpp"
@@ -69,23 +67,18 @@ Ref make_exporter(std::shared_ptr<Keeper> keeper, std::byte const* data, std::si
   return make_exporter(Shown{.keeper = std::move(keeper), .format = {}, .itemsize = 1, .shape = {}, .strides = {}}, data, nbytes, readonly);
 }
 
-/// Memory freed with std::free, aligned to 64 bytes.
-std::shared_ptr<void const> aligned_memory(std::size_t nbytes, std::byte*& data) {
-  std::size_t const rounded = (nbytes + 63) / 64 * 64;
-  data = static_cast<std::byte*>(std::aligned_alloc(64, rounded == 0 ? 64 : rounded));
-  if (data == nullptr) {
-    throw Error(ErrorKind::exhausted, cat("no memory for ", nbytes, " bytes"));
-  }
-  return {data, [](void const* p) { std::free(const_cast<void*>(p)); }};
-}
-
 }  // namespace
 
 Keeper Keeper::allocate(std::size_t nbytes, std::byte*& data) {
   Keeper keeper;
-  keeper.memory = aligned_memory(nbytes, data);
+  keeper.block = Buffer::allocate(nbytes, default_resource());
   keeper.readonly = false;
+  data = keeper.block.writable().data();
   return keeper;
+}
+
+Ref make_view(std::shared_ptr<Keeper> keeper, std::byte const* data, std::size_t nbytes, bool readonly) {
+  return make_exporter(std::move(keeper), data, nbytes, readonly);
 }
 
 Ref make_view(std::shared_ptr<Keeper> keeper, std::byte const* data, std::string format, std::size_t itemsize,
@@ -150,10 +143,7 @@ Ref Outgoing::frames(Layout const& layout) {
       if (q == p || other.nframes == 0 || other.frame != place.frame) continue;
       // Payloads that share memory: the frame is writable if one of them is, and a payload made of their union needs them all alive.
       readonly = readonly && keepers_[q]->readonly;
-      if (p >= keepers_.size()) {
-        auto both = std::make_shared<std::pair<std::shared_ptr<void const>, std::shared_ptr<Keeper>>>(keeper->memory, keepers_[q]);
-        keeper->memory = both;
-      }
+      if (p >= keepers_.size()) keeper->others.push_back(keepers_[q]);
     }
     std::uint64_t offset = 0;
     for (std::uint32_t f = 0; f < place.nframes; ++f) {

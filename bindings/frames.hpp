@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "py.hpp"
+#include "transload/memory/buffer.hpp"
 #include "transload/message/header.hpp"
 #include "transload/message/layout.hpp"
 
@@ -15,10 +16,12 @@ namespace transload::py {
 struct Keeper {
   BufferView view;
   Ref object;
-  std::shared_ptr<void const> memory;
+  Buffer block;                        ///< from a resource
+  std::shared_ptr<void const> memory;  ///< whatever else holds it
+  std::vector<std::shared_ptr<Keeper>> others;  ///< a payload made of the union of several needs all of theirs
   bool readonly = true;
 
-  /// Writable memory of our own, 64-byte aligned.
+  /// Writable memory from the process's pool, 64-byte aligned.
   [[nodiscard]] static Keeper allocate(std::size_t nbytes, std::byte*& data);
 };
 
@@ -80,6 +83,8 @@ class Incoming {
   std::uint64_t copies_ = 0;
 };
 
+/// A 1-D memoryview of bytes that `keeper` holds.
+[[nodiscard]] Ref make_view(std::shared_ptr<Keeper> keeper, std::byte const* data, std::size_t nbytes, bool readonly);
 /// A memoryview of `shape` and struct-module `format` over memory that `keeper` holds, in C order.
 [[nodiscard]] Ref make_view(std::shared_ptr<Keeper> keeper, std::byte const* data, std::string format, std::size_t itemsize,
                             std::vector<Py_ssize_t> shape, bool readonly);

@@ -7,36 +7,13 @@
 #include "bindings.hpp"
 #include "frames.hpp"
 #include "globals.hpp"
-#include "transload/base/error.hpp"
+#include "guard.hpp"
 
 namespace nb = nanobind;
 
 namespace transload::py {
 
 namespace {
-
-/// Sets the Python error that goes with the C++ exception in flight.
-void set_python_error(ErrorKind kind, std::string const& text) {
-  PyObject* const cls = globals().errors == nullptr ? nullptr : PyDict_GetItemString(globals().errors, std::string(name(kind)).c_str());
-  PyErr_SetString(cls != nullptr ? cls : PyExc_RuntimeError, text.c_str());
-}
-
-/// Runs `body` and turns what it throws into the Python error that nanobind then raises.
-template <class Body>
-nb::object guarded(Body&& body) {
-  try {
-    return nb::steal(body().release());
-  } catch (Raised const&) {
-  } catch (UntrustedName const& error) {
-    PyObject* const cls = PyDict_GetItemString(globals().errors, "untrusted");
-    PyErr_SetString(cls != nullptr ? cls : PyExc_ValueError, error.what());
-  } catch (Error const& error) {
-    set_python_error(error.kind(), error.what());
-  } catch (std::bad_alloc const&) {
-    PyErr_NoMemory();
-  }
-  throw nb::python_error();
-}
 
 nb::object encode_object(nb::handle object, bool host, bool pickle, std::uint64_t pack_limit, std::uint64_t split_limit, nb::handle record) {
   return guarded([&] {
@@ -69,6 +46,26 @@ void set_tables(nb::dict trusted, nb::dict overrides, nb::dict adapters_by_type,
   g.from_value = from_value.inc_ref().ptr();
 }
 
+/// The tables of a header, for those who only look: names, shapes, frames. Builds nothing.
+nb::object inspect(nb::handle header) {
+  return guarded([&] {
+    BufferView const view(header.ptr(), PyBUF_SIMPLE);
+    Header const parsed = Header::parse(view.bytes());
+    Ref const names = take(PyList_New(0));
+    for (NameEntry const& entry : parsed.names) {
+      check(PyList_Append(names.get(), str(entry.by_value ? cat("(by value, ", entry.bytes.size(), " bytes of pickle)") : std::string(entry.text)).get()));
+    }
+    Ref const families = take(PyList_New(0));
+    for (std::string_view family : parsed.families) check(PyList_Append(families.get(), str(family).get()));
+    if (parsed.families.empty()) check(PyList_Append(families.get(), str("host").get()));
+    Ref const frames = take(PyList_New(0));
+    for (std::uint64_t n : parsed.layout.frame_nbytes) check(PyList_Append(frames.get(), take(PyLong_FromUnsignedLongLong(n)).get()));
+    return take(Py_BuildValue("{sOsOsOsnsnsn}", "names", names.get(), "families", families.get(), "frames", frames.get(), "payloads",
+                              static_cast<Py_ssize_t>(parsed.sizes.size()), "shapes", static_cast<Py_ssize_t>(parsed.shapes.size()), "root_nbytes",
+                              static_cast<Py_ssize_t>(view.bytes().size() - parsed.root_offset)));
+  });
+}
+
 }  // namespace
 
 void bind_graph(nb::module_& module) {
@@ -90,6 +87,8 @@ void bind_graph(nb::module_& module) {
              nb::sig("def encode_error(text: str) -> bytes"), "The header of a message that makes its receiver raise.");
   module.def("decode", &decode_object, nb::arg("header"), nb::arg("frames"), nb::arg("pickle"),
              nb::sig("def decode(header: object, frames: object, pickle: bool) -> object"), "Rebuilds the object of a message.");
+  module.def("inspect", &inspect, nb::arg("header"), nb::sig("def inspect(header: object) -> dict[str, typing.Any]"),
+             "The tables of a header: names, families, frames (bytes each), counts. Builds nothing.");
 }
 
 }  // namespace transload::py

@@ -1,6 +1,7 @@
 #pragma once
 /// The CPython API as the walk uses it (limited API of 3.11): owned references, errors as C++ exceptions.
 
+#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include <cstddef>

@@ -8,11 +8,13 @@
 from . import _defaults
 from ._core import FORMAT_VERSION, __version__, built_with_cuda, device_count
 from ._errors import Disconnected, Error, Exhausted, Failed, Malformed, Unsupported, Untrusted
+from ._explain import Explanation, Leaf, explain
+from ._files import load, save
 from ._message import Message, deserialize, dumps, loads, serialize
 from ._registry import register, register_lazy
 from ._trust import is_strict, strict, trust, trusted_names
 
-for _class in (Error, Unsupported, Malformed, Untrusted, Exhausted, Disconnected, Failed, Message):
+for _class in (Error, Unsupported, Malformed, Untrusted, Exhausted, Disconnected, Failed, Message, Explanation, Leaf):
     _class.__module__ = "transload"
 del _class, _defaults
 
@@ -21,7 +23,9 @@ __all__ = [
     "Disconnected",
     "Error",
     "Exhausted",
+    "Explanation",
     "Failed",
+    "Leaf",
     "Malformed",
     "Message",
     "Unsupported",
@@ -31,10 +35,13 @@ __all__ = [
     "deserialize",
     "device_count",
     "dumps",
+    "explain",
     "is_strict",
+    "load",
     "loads",
     "register",
     "register_lazy",
+    "save",
     "serialize",
     "strict",
     "trust",

@@ -1,0 +1,306 @@
+"""What is replaced in a process while transload is on in it, and put back when the last one leaves.
+
+Encoding replaces two module globals, as `serialize_and_split` is bound in `distributed.protocol.core` (every comm) and
+in `distributed.protocol.serialize` (spilling). `serialize`, the families "dask" and "pickle" and the dispatch tables
+stay Dask's, and so do task graphs. Beside them: what an end says of itself in a handshake, the labels of two client
+calls, three places where a failed transfer would stall somebody, and three where things are counted.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import dask
+
+from . import _wire
+from ._counters import counters, on_road, pickled_by_dask
+
+__all__ = ["join", "join_early", "leave", "measure", "speaking"]
+
+PRELOAD = "transload.dask.preload"
+
+_lock = threading.RLock()
+_speakers: weakref.WeakSet[Any] = weakref.WeakSet()
+_measurers: weakref.WeakSet[Any] = weakref.WeakSet()
+_patches: list[tuple[Any, str, Any, Any]] = []
+_early = False
+_client_preload: tuple[Any, list[str]] | None = None
+_announcers: list[Callable[[Any], dict[str, Any] | None]] = []
+refusals_of: Callable[[Any], bool] = lambda worker: False  # set by _worker: does this worker hold a Refusal?
+
+
+def speaking() -> bool:
+    """Tell whether a client, worker or scheduler of this process has transload turned on."""
+    return _early or bool(_speakers)
+
+
+def join(owner: object) -> None:
+    """Turn transload on in this process on behalf of `owner` (a client, worker or scheduler; weakly held)."""
+    with _lock:
+        _speakers.add(owner)
+        _install()
+        _preload_clients(True)
+
+
+def join_early() -> None:
+    """Turn transload on before the server that wants it has started; ends with the first `leave`."""
+    global _early
+    with _lock:
+        _early = True
+        _install()
+
+
+def leave(owner: object) -> None:
+    """Undo `join`; with the last one everything that was replaced is put back.
+
+    The decoder stays: what was spilled or published in our form can still be read.
+    """
+    global _early
+    with _lock:
+        _early = False
+        _speakers.discard(owner)
+        _settle()
+
+
+def measure(owner: object, on: bool) -> None:
+    """Count what stock Dask does in this process, on behalf of `owner`; changes nothing that is sent."""
+    with _lock:
+        (_measurers.add if on else _measurers.discard)(owner)
+        _install() if on else _settle()
+
+
+def _settle() -> None:
+    if not _speakers:
+        _preload_clients(False)
+        if not _measurers:
+            _uninstall()
+
+
+# ── what is replaced ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _install() -> None:
+    if _patches:
+        return
+    # `import distributed.protocol.serialize as s` would give the function of that name.
+    serialize = importlib.import_module("distributed.protocol.serialize")
+    core = importlib.import_module("distributed.protocol.core")
+    pickle = importlib.import_module("distributed.protocol.pickle")
+    tcp = importlib.import_module("distributed.comm.tcp")
+    comm = importlib.import_module("distributed.comm.core")
+    client = importlib.import_module("distributed.client")
+    actor = importlib.import_module("distributed.actor")
+    worker = importlib.import_module("distributed.worker")
+
+    serialize.register_serialization_family(_wire.MARKER, None, _wire.decode)
+    _replace(core, "serialize_and_split", _to_comm)
+    _replace(serialize, "serialize_and_split", _to_disk)
+    _replace(comm.Comm, "handshake_info", _handshake_info)
+    _replace(comm.Listener, "on_connection", _on_connection)
+    _replace(client.Client, "_scatter", functools.partial(_labelled, "scatter"))
+    _replace(client.Client, "_publish_dataset", functools.partial(_labelled, "publish"))
+    _replace(client.Client, "_gather", _gather)
+    _replace(actor.Actor, "_worker_rpc", _actor_rpc)
+    _replace(worker, "get_data_from_worker", _get_data_from_worker)
+    _replace(pickle, "dumps", functools.partial(_counting_pickler, None))
+    _replace(client, "dumps", functools.partial(_counting_pickler, "functions"))
+    _replace(tcp.TCP, "write", _counting_write)
+
+
+def _replace(place: Any, name: str, make: Callable[[Any], Any]) -> None:
+    original = inspect.getattr_static(place, name)
+    ours = make(original)
+    _patches.append((place, name, original, ours))
+    setattr(place, name, ours)
+
+
+def _uninstall() -> None:
+    while _patches:
+        place, name, original, ours = _patches.pop()
+        if inspect.getattr_static(place, name) is ours:  # else somebody wrapped it after us: then ours only passes on
+            setattr(place, name, original)
+
+
+def _to_comm(stock: Any) -> Any:
+    @functools.wraps(stock)
+    def serialize_and_split(
+        x: Any, serializers: Any = None, on_error: str = "message", context: Any = None, size: int | None = None
+    ) -> Any:
+        return _wire.encode(stock, x, serializers, on_error, context, size, speaking=speaking())
+
+    return serialize_and_split
+
+
+def _to_disk(stock: Any) -> Any:
+    @functools.wraps(stock)
+    def serialize_and_split(x: Any, **kwargs: Any) -> Any:
+        return _wire.encode_spilled(stock, x, kwargs, speaking=speaking())
+
+    return serialize_and_split
+
+
+def _handshake_info(stock: Any) -> Any:
+    @functools.wraps(stock)
+    def handshake_info(self: Any) -> dict[str, Any]:
+        info: dict[str, Any] = stock(self)
+        return {**info, _wire.KEY: _wire.announcement()} if speaking() else info
+
+    return handshake_info
+
+
+def _on_connection(stock: Any) -> Any:
+    @functools.wraps(stock)
+    async def on_connection(self: Any, comm: Any, handshake_overrides: dict[str, Any] | None = None) -> None:
+        if speaking():
+            server = getattr(getattr(self, "comm_handler", None), "__self__", None)
+            for announce in _announcers:
+                if (says := announce(server)) is not None:
+                    handshake_overrides = {**(handshake_overrides or {}), _wire.KEY: says}
+        await stock(self, comm, handshake_overrides)
+
+    return on_connection
+
+
+def announcer(announce: Callable[[Any], dict[str, Any] | None]) -> Callable[[Any], dict[str, Any] | None]:
+    """Register what a listening server of some kind says of itself; the function returns None for other kinds."""
+    _announcers.append(announce)
+    return announce
+
+
+def _labelled(name: str, stock: Any) -> Any:
+    """Put a client's call on its road; where the scheduler finds that a target is stock, say it again in stock form."""
+
+    @functools.wraps(stock)
+    async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if args and hasattr(args[0], "__next__"):  # an iterator can be read once, the call may be made twice
+            values = list(args[0])
+            again: Callable[[], tuple[Any, ...]] = lambda: (iter(values), *args[1:])
+        else:
+            again = lambda: args
+        try:
+            with on_road(name):
+                return await stock(self, *again(), **kwargs)
+        except _wire.StockPeer:
+            self.rpc.collect()  # what opens now is judged anew
+            with on_road("stock"):
+                return await stock(self, *again(), **kwargs)
+
+    return call
+
+
+def _gather(stock: Any) -> Any:
+    @functools.wraps(stock)
+    async def _gather(self: Any, *args: Any, local_worker: Any = None, **kwargs: Any) -> Any:
+        # A client inside a task looks into its worker first; where a Refusal stands there it must ask the others.
+        if local_worker is not None and refusals_of(local_worker):
+            local_worker = None
+        return await stock(self, *args, local_worker=local_worker, **kwargs)
+
+    return _gather
+
+
+class _Pool:
+    """A connection pool that keeps what is given back until it is known how the call ended."""
+
+    def __init__(self, pool: Any) -> None:
+        self.connect, self.serializers, self.deserializers = pool.connect, pool.serializers, pool.deserializers
+        self.returned: list[tuple[str, Any]] = []
+
+    def reuse(self, address: str, comm: Any) -> None:
+        self.returned.append((address, comm))
+
+
+def _get_data_from_worker(stock: Any) -> Any:
+    @functools.wraps(stock)
+    async def get_data_from_worker(rpc: Any, *args: Any, **kwargs: Any) -> Any:
+        # A value that cannot be decoded leaves the other end waiting for its "OK"; Dask would use the connection for
+        # the next request, which the other end takes for the answer, and that request fails for no reason of its own.
+        pool = _Pool(rpc)
+        try:
+            return await stock(pool, *args, **kwargs)
+        except BaseException:
+            for _, comm in pool.returned:
+                comm.abort()
+            raise
+        finally:
+            for address, comm in pool.returned:
+                rpc.reuse(address, comm)
+
+    return get_data_from_worker
+
+
+class _ActorRPC:
+    """An actor's connection whose failures become the error of the call; with Dask's own the caller waits for ever."""
+
+    def __init__(self, rpc: Any) -> None:
+        self._rpc = rpc
+
+    def __getattr__(self, op: str) -> Any:
+        call = getattr(self._rpc, op)
+
+        async def guarded(**message: Any) -> Any:
+            try:
+                try:
+                    with on_road("actor"):
+                        return await call(**message)
+                except _wire.StockPeer:
+                    with on_road("stock"):
+                        return await call(**message)
+            except OSError:
+                raise  # Dask looks for the actor elsewhere
+            except Exception as error:
+                return {"status": "error", "exception": error}
+
+        return guarded
+
+
+def _actor_rpc(stock: property) -> property:
+    return property(lambda self: _ActorRPC(stock.__get__(self, type(self))), doc=stock.__doc__)
+
+
+def _counting_pickler(kind: str | None, stock: Any) -> Any:
+    @functools.wraps(stock)
+    def dumps(x: Any, **kwargs: Any) -> bytes:
+        result: bytes = stock(x, **kwargs)
+        if _patches:
+            pickled_by_dask(x, len(result), kind)
+        return result
+
+    return dumps
+
+
+def _counting_write(stock: Any) -> Any:
+    @functools.wraps(stock)
+    async def write(self: Any, msg: Any, serializers: Any = None, on_error: str = "message") -> int:
+        nbytes: int = await stock(self, msg, serializers=serializers, on_error=on_error)
+        counters.wire(nbytes)
+        return nbytes
+
+    return write
+
+
+# ── clients made inside tasks ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _preload_clients(on: bool) -> None:
+    """Let every client that is made in this process from now on load our preload module, or stop that."""
+    global _client_preload
+    if on and _client_preload is None:
+        before = dask.config.get("distributed.client.preload", [])
+        names = [before] if isinstance(before, str) else list(before)
+        if PRELOAD not in names:
+            names.append(PRELOAD)
+            _client_preload = (before, names)
+            dask.config.set({"distributed.client.preload": names})
+    elif not on and _client_preload is not None:
+        before, names = _client_preload
+        _client_preload = None
+        if dask.config.get("distributed.client.preload", None) == names:
+            dask.config.set({"distributed.client.preload": before})
+

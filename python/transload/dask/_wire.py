@@ -1,0 +1,316 @@
+"""One value to Dask's (header, frames) and back, and the judgement who may be sent our form.
+
+A receiver says that it takes ours in one of two ways (docs/dask.md, "How peers agree"):
+
+- *pull*: it asked for the value, and its list of deserializers, which travels with the request, ends in `MARKER`;
+- *push*: nobody asked (scatter, an actor's argument, publish); the *listening* end of the connection put `KEY` with
+  `push` into its handshake. Listeners only: an answer to somebody's request goes by the request's list, so a stock
+  client's `gather` stays stock although the scheduler that fetches for it has transload.
+
+Whoever says nothing is sent what stock Dask sends.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import transload
+from distributed.metrics import context_meter
+from distributed.protocol.serialize import Serialize, Serialized
+
+from ._counters import counters, road, value_pickles
+
+__all__ = ["KEY", "MARKER", "Refusal", "StockPeer", "announcement", "carries_ours", "decode", "encode", "encode_spilled", "with_marker"]
+
+logger = logging.getLogger("distributed.transload")
+
+MARKER = f"transload/{transload.FORMAT_VERSION}"
+"""Dask family of our messages, and the name that a receiver lists. It comes last: stock peers never get past "pickle"."""
+
+KEY = "transload"
+"""Our key in a connection's handshake: `{"format": int, "push": bool, "publish": bool}`."""
+
+LARGE = 64 * 1024
+"""From this size (bytes) on a frame is worth a buffer of its own on arrival; smaller ones are copied into place."""
+
+ALIGNMENT = 16
+"""What a frame needs for every dtype to be aligned; buffers made here start at a multiple of 64."""
+
+TLS_FRAME_LIMIT = 2**31 - 64
+"""Largest frame (bytes) over `tls://`: `distributed.comm.tcp.TLS` stays within a C int."""
+
+REPORT = b'{"transload-report":'
+"""How the text of a process's counters begins."""
+
+_LEAD = memoryview(bytearray())
+
+
+class StockPeer(transload.Unsupported):
+    """Our form was on its way to a peer without transload; the sender repeats the call in Dask's own."""
+
+
+class Refusal:
+    """Stands where a value should be that could not be brought here; the task that needs it gets `error`.
+
+    Never a value: it is not sent, and a task that depends on it does not run.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __repr__(self) -> str:
+        return f"<Refusal: {self.error!r}>"
+
+
+# ── who may be sent what ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def announcement(push: bool = False, publish: bool = False) -> dict[str, Any]:
+    """Return what this process says of itself in a handshake."""
+    return {"format": transload.FORMAT_VERSION, "push": push, "publish": publish}
+
+
+def judge(serializers: Sequence[str] | None, context: dict[str, Any] | None) -> tuple[bool, bool]:
+    """Return (the receiver takes our form, it takes family "pickle" in it)."""
+    if serializers is not None:
+        return MARKER in serializers, "pickle" in serializers
+    peer = ((context or {}).get("recipient") or {}).get(KEY) or {}
+    if peer.get("format") != transload.FORMAT_VERSION or road.get() == "stock":
+        return False, True
+    return bool(peer.get("publish" if road.get() == "publish" else "push")), True
+
+
+def carries_ours(message: object) -> bool:
+    """Tell whether a message that the scheduler holds unopened has a value in our form in it."""
+    if isinstance(message, Serialized):
+        return str(message.header.get("serializer", "")).startswith("transload/")
+    if isinstance(message, dict):
+        return any(carries_ours(v) for v in message.values())
+    return isinstance(message, (list, tuple)) and any(carries_ours(v) for v in message)
+
+
+def _is_dasks_own(value: object) -> bool:
+    """Futures, actor handles, collections (task graphs), pickled exceptions and our own reports are not data."""
+    if type(value) is bytes:
+        # An exception or traceback that error_message() has pickled. It may be kept by the scheduler and shown to any
+        # client, so it must stay readable for all; data that looks the same travels as Dask's raw bytes, just as well.
+        return value[:1] == b"\x80" and value[-1:] == b"." or value.startswith(REPORT)
+    return type(value).__module__.partition(".")[0] in ("dask", "distributed")
+
+
+# ── encode ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def encode(
+    stock: Any,
+    x: Any,
+    serializers: Sequence[str] | None,
+    on_error: str,
+    context: dict[str, Any] | None,
+    size: int | None,
+    *,
+    speaking: bool,
+) -> tuple[dict[str, Any], list[Any]]:
+    """Encode a value for a connection: our form where the receiver takes it, else what `stock` makes of it.
+
+    `stock` is Dask's `serialize_and_split`, the positional parameters behind it are its own, and `speaking` tells
+    whether transload is on in this process. A value that we cannot encode goes to `stock` after all where pickle is
+    allowed, else becomes an error: raised here when `on_error` is "raise", else by the receiver.
+    """
+    value = x.data if isinstance(x, Serialize) else x
+    ours, pickle = judge(serializers, context) if speaking else (False, True)
+    where = road.get() or ("reply" if serializers is not None else "other")
+    if isinstance(value, Refusal):
+        return _refuse(value.error, ours)
+    if _is_dasks_own(value):
+        return stock(x, serializers=serializers, on_error=on_error, context=context, size=size)
+    if not ours:
+        return _counted(stock, x, where, serializers=serializers, on_error=on_error, context=context, size=size)
+    try:
+        with context_meter.meter("serialize"):
+            return _ours(value, pickle, where, context)
+    except Exception as error:
+        reason = error
+    if pickle and not transload.is_strict():
+        logger.debug("transload cannot encode a %s: %s; Dask tries", type(value).__name__, reason)
+        try:
+            return _counted(stock, x, where, serializers=serializers, on_error="raise", context=context, size=size)
+        except Exception:
+            logger.debug("nor can Dask", exc_info=True)
+    if not isinstance(reason, transload.Error):
+        reason = transload.Unsupported(f"{type(value).__qualname__} cannot be encoded: {type(reason).__name__}: {reason}")
+    if on_error == "raise":
+        raise reason
+    return _refuse(reason, ours)
+
+
+def encode_spilled(
+    stock: Any, x: Any, kwargs: dict[str, Any], *, speaking: bool
+) -> tuple[dict[str, Any], list[Any]]:
+    """Encode a value for the disk (`serialize_bytelist`); parameters as for `encode`."""
+    if isinstance(x, Refusal):
+        header = {"serializer": MARKER, "refusal": type(x.error).__name__}
+        return header, [str(x.error).encode()]
+    if kwargs.get("on_error") != "raise" or kwargs.get("serializers") is not None or isinstance(x, (Serialize, Serialized)):
+        return stock(x, **kwargs)  # not the worker's spill buffer: bytes for somebody we know nothing of
+    if _is_dasks_own(x):
+        return stock(x, **kwargs)
+    if speaking:
+        try:
+            with context_meter.meter("serialize"):
+                return _ours(x, True, "spill", None)
+        except Exception as error:
+            if transload.is_strict():
+                raise
+            logger.debug("transload cannot encode a %s: %s; Dask tries", type(x).__name__, error)
+    return _counted(stock, x, "spill", **kwargs)
+
+
+def _ours(value: object, pickle: bool, where: str, context: dict[str, Any] | None) -> tuple[dict[str, Any], list[Any]]:
+    families = ("host", "pickle") if pickle and not transload.is_strict() else ("host",)
+    message = transload.serialize(value, families=families)
+    frames = [_own_buffer(frame) for frame in message.frames]
+    header: dict[str, Any] = {"serializer": MARKER, "road": where}
+    nbytes = len(message.header) + sum(frame.nbytes for frame in frames)
+    counters.data(
+        "encode",
+        where,
+        "transload:" + "+".join(message.families),
+        frames=len(frames),
+        nbytes=nbytes,
+        pickled="pickle" in message.families,
+    )
+    if any(frame.nbytes >= LARGE for frame in frames):
+        # Dask's receiver puts the first buffer that is not `bytes` behind the headers, in their allocation: misaligned
+        # (dot 8-11x slower). An empty one takes that place, costs nothing, and every real frame gets its own buffer.
+        header["lead"] = True
+        frames.insert(0, _LEAD)
+    frames.insert(0, message.header)
+    # No split-* fields: frames are not cut into Dask's 64 MiB shards, whose merging copies everything once more.
+    if str(((context or {}).get("recipient") or {}).get("address", "")).startswith("tls://"):
+        _split(header, frames, TLS_FRAME_LIMIT)
+    return header, frames
+
+
+def _own_buffer(frame: Any) -> memoryview:
+    """Return `frame` as a memoryview that Dask's writer does not take for `bytes`, which it would pack together."""
+    view = memoryview(frame)
+    if isinstance(view.obj, bytes) and view.nbytes:
+        try:
+            import numpy
+        except ImportError:
+            return view
+        return numpy.frombuffer(view, "u1").data
+    return view
+
+
+def _split(header: dict[str, Any], frames: list[Any], limit: int) -> None:
+    """Cut frames above `limit` bytes in place; Dask's own fields in `header` tell the receiver how to join them."""
+    if all(memoryview(frame).nbytes <= limit for frame in frames):
+        return
+    pieces, counts, offsets = [], [], []
+    for frame in map(memoryview, frames):
+        offsets.append(len(pieces))
+        pieces += [frame[i : i + limit] for i in range(0, frame.nbytes, limit)] or [frame]
+        counts.append(len(pieces) - offsets[-1])
+    header["split-num-sub-frames"], header["split-offsets"] = tuple(counts), tuple(offsets)
+    frames[:] = pieces
+
+
+def _refuse(error: BaseException, ours: bool) -> tuple[dict[str, Any], list[bytes]]:
+    """Return the message whose decoding raises `error`, by name where it is ours."""
+    text = str(error) if isinstance(error, transload.Error) else f"{type(error).__name__}: {error}"
+    if ours:
+        return {"serializer": MARKER, "refused": type(error).__name__}, [text.encode()]
+    return {"serializer": "error"}, [text.encode()]
+
+
+def _counted(stock: Any, x: Any, where: str, **kwargs: Any) -> tuple[dict[str, Any], list[Any]]:
+    """Let Dask encode, and count."""
+    with value_pickles() as calls:
+        header, frames = stock(x, **kwargs)
+    families: set[str] = set()
+    messages = _families(header, families)
+    if calls[0]:
+        families.add("pickle")
+    counters.data(
+        "encode",
+        where,
+        "+".join(sorted(families)),
+        messages=messages,
+        frames=len(frames),
+        nbytes=sum(memoryview(frame).nbytes for frame in frames),
+        pickled="pickle" in families,
+    )
+    return header, frames
+
+
+def _families(header: dict[str, Any], found: set[str]) -> int:
+    """Put the families of a header of Dask's and of its sub-headers into `found`; return how many messages it holds."""
+    if "is-collection" in header:
+        return sum(_families(sub, found) for sub in header["sub-headers"])
+    found.add(header["serializer"])
+    return 1
+
+
+# ── decode ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def decode(header: dict[str, Any], frames: Sequence[Any]) -> Any:
+    """Rebuild a value from our form; the loads function of the Dask family `MARKER`."""
+    if "refused" in header:
+        raise _error(header["refused"], bytes(frames[0]).decode(errors="replace"))
+    if "refusal" in header:
+        return Refusal(_error(header["refusal"], bytes(frames[0]).decode(errors="replace")))
+    head, payload = frames[0], frames[2 if header.get("lead") else 1 :]
+    families = ("host",) if transload.is_strict() else ("host", "pickle")
+    value = transload.loads([bytes(head), *map(_in_place, payload)], families=families)
+    nbytes = memoryview(head).nbytes + sum(memoryview(frame).nbytes for frame in payload)
+    counters.data("decode", header.get("road", "reply"), "transload", frames=len(payload), nbytes=nbytes)
+    return value
+
+
+def _error(name: str, text: str) -> Exception:
+    kind = getattr(transload, name, None)
+    if isinstance(kind, type) and issubclass(kind, transload.Error):
+        return kind(text)
+    return transload.Failed(text)
+
+
+def _in_place(frame: Any) -> memoryview:
+    """Return `frame`, or a copy of it where it is read-only or misaligned.
+
+    Small frames arrive packed behind the headers, spilled ones lie anywhere in their file, decompressed ones are
+    `bytes`; the value's own read-only flags come from the header, so it wants memory that can be written.
+    """
+    view = memoryview(frame)
+    try:
+        import numpy
+    except ImportError:
+        return view if not view.readonly else memoryview(bytearray(view))
+    if not view.nbytes:
+        return view
+    array = numpy.frombuffer(view, "u1")
+    if not view.readonly and array.__array_interface__["data"][0] % ALIGNMENT == 0:
+        return view
+    place = numpy.empty(view.nbytes + 63, "u1")
+    start = -place.__array_interface__["data"][0] % 64
+    place = place[start : start + view.nbytes]
+    place[:] = array
+    return place.data
+
+
+def with_marker(deserializers: Iterable[str] | None, scheme: str = "tcp") -> list[str]:
+    """Return a list of deserializers with ours at its end; `None` is Dask's default for connections of `scheme`.
+
+    "error" stands before it so that a stock peer that can use nothing else in the list says so in plain words instead
+    of looking for a family it does not have. Under `strict()` pickle leaves the list.
+    """
+    if deserializers is None:
+        # On UCX Dask puts "cuda" first only where there is no list; on TCP it must not be there.
+        deserializers = ("cuda", "dask", "pickle") if scheme.startswith("ucx") else ("dask", "pickle")
+    names = list(deserializers)
+    names = [n for n in names if n not in ("error", MARKER) and not (n == "pickle" and transload.is_strict())]
+    return [*names, "error", MARKER]
