@@ -1,13 +1,240 @@
 #include "arrow.hpp"
 
+#include <deque>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "globals.hpp"
+#include "transload/adapters/arrow_decode.hpp"
+#include "transload/adapters/arrow_encode.hpp"
 #include "transload/base/error.hpp"
+#include "transload/message/op.hpp"
 
 namespace transload::py {
 
-void encode_arrow(HeaderWriter&, Outgoing&, PyObject*, std::string_view kind, bool) {
-  throw Error(ErrorKind::unsupported, cat("Arrow ", kind));
+namespace {
+
+/// What an object exported over the C data interface; released when nobody borrows its buffers any more.
+struct Exported {
+  ArrowSchema schema{};
+  std::deque<ArrowArray> arrays;
+
+  Exported() = default;
+  Exported(Exported const&) = delete;
+  Exported& operator=(Exported const&) = delete;
+  ~Exported() {
+    for (ArrowArray& array : arrays) {
+      if (array.release != nullptr) array.release(&array);
+    }
+    if (schema.release != nullptr) schema.release(&schema);
+  }
+};
+
+/// Moves the C struct out of its capsule: the capsule's destructor then has nothing left to release.
+template <class T>
+T take_struct(PyObject* capsule, char const* name) {
+  auto* const inside = static_cast<T*>(PyCapsule_GetPointer(capsule, name));
+  if (inside == nullptr) throw Raised{};
+  T taken = *inside;
+  inside->release = nullptr;
+  return taken;
 }
 
-Ref decode_arrow(msgpack::Reader& reader, std::size_t, Header const&, Incoming&) { reader.fail_here("ARROW"); }
+/// Calls a method of the PyCapsule protocol. An object that cannot export itself says so with one of two exceptions.
+Ref call_export(PyObject* object, char const* method) {
+  Ref const bound = attr(object, method);
+  PyObject* const result = PyObject_CallNoArgs(bound.get());
+  if (result != nullptr) return Ref(result);
+  if (!PyErr_ExceptionMatches(PyExc_NotImplementedError) && !PyErr_ExceptionMatches(PyExc_ValueError)) throw Raised{};
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  Ref const held_type(type), held_value(value), held_trace(trace);
+  Ref const text(value == nullptr ? nullptr : PyObject_Str(value));
+  PyErr_Clear();
+  throw Error(ErrorKind::unsupported, cat(method, ": ", text ? std::string(utf8(text.get())) : std::string("no reason given")));
+}
+
+struct Stream {
+  ArrowArrayStream stream;
+  ~Stream() {
+    if (stream.release != nullptr) stream.release(&stream);
+  }
+  void check(int status) {
+    if (status == 0) return;
+    char const* const text = stream.get_last_error(&stream);
+    throw Error(ErrorKind::unsupported, cat("Arrow stream: ", text == nullptr ? "error without a text" : text));
+  }
+};
+
+std::shared_ptr<Exported> export_object(PyObject* object, ArrowKind kind) {
+  auto out = std::make_shared<Exported>();
+  switch (kind) {
+    case ArrowKind::schema: {
+      Ref const capsule = call_export(object, "__arrow_c_schema__");
+      out->schema = take_struct<ArrowSchema>(capsule.get(), "arrow_schema");
+      break;
+    }
+    case ArrowKind::array:
+    case ArrowKind::batch: {
+      Ref const pair = call_export(object, "__arrow_c_array__");
+      if (!PyTuple_Check(pair.get()) || PyTuple_Size(pair.get()) != 2) throw Error(ErrorKind::unsupported, "__arrow_c_array__ returned no pair");
+      out->schema = take_struct<ArrowSchema>(PyTuple_GetItem(pair.get(), 0), "arrow_schema");
+      out->arrays.push_back(take_struct<ArrowArray>(PyTuple_GetItem(pair.get(), 1), "arrow_array"));
+      break;
+    }
+    case ArrowKind::chunked:
+    case ArrowKind::table: {
+      Ref const capsule = call_export(object, "__arrow_c_stream__");
+      Stream in{take_struct<ArrowArrayStream>(capsule.get(), "arrow_array_stream")};
+      in.check(in.stream.get_schema(&in.stream, &out->schema));
+      for (;;) {
+        ArrowArray array{};
+        in.check(in.stream.get_next(&in.stream, &array));
+        if (array.release == nullptr) break;
+        out->arrays.push_back(array);
+      }
+      break;
+    }
+  }
+  return out;
+}
+
+/// The frames that decoded buffers lie in, held through their own exports. pyarrow drops it from any thread.
+struct Held {
+  std::vector<Ref> views;
+  std::set<PyObject*> seen;
+
+  Held() = default;
+  Held(Held const&) = delete;
+  Held& operator=(Held const&) = delete;
+  ~Held() {
+    if (Py_IsInitialized() == 0) {  // nobody is left to give them back to
+      for (Ref& view : views) (void)view.release();
+      return;
+    }
+    PyGILState_STATE const gil = PyGILState_Ensure();
+    views.clear();
+    PyGILState_Release(gil);
+  }
+
+  void hold(PyObject* exporter) {
+    if (!seen.insert(exporter).second) return;
+    views.push_back(take(PyMemoryView_FromObject(exporter)));
+  }
+};
+
+/// pyarrow said no to what was checked here: a type that its version lacks, or extension metadata that its class refuses.
+/// Becomes the error of that kind, with pyarrow's own as the cause.
+[[noreturn]] void refused() {
+  if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError) || PyErr_ExceptionMatches(PyExc_Warning)) throw Raised{};
+  bool const lacks = PyErr_ExceptionMatches(PyExc_NotImplementedError) != 0;
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (trace != nullptr) PyException_SetTraceback(value, trace);
+  Ref const held_type(type), held_trace(trace);
+  Ref cause(value);
+  Ref const said(PyObject_Str(cause.get()));
+  if (!said) PyErr_Clear();
+  std::string const text = cat("ARROW: ", type_name(cause.get()), ": ", said ? std::string(utf8(said.get())) : std::string("?"));
+  PyObject* const cls = PyDict_GetItemString(globals().errors, lacks ? "unsupported" : "malformed");
+  Ref const error = take(PyObject_CallFunction(cls, "s", text.c_str()));
+  PyException_SetCause(error.get(), cause.release());
+  PyErr_SetObject(cls, error.get());
+  throw Raised{};
+}
+
+Ref address(void const* pointer) { return take(PyLong_FromVoidPtr(const_cast<void*>(pointer))); }
+
+/// `class_._import_from_c(pointer…)`; the struct is released where pyarrow did not take it.
+template <class T>
+Ref import_from_c(PyObject* pyarrow, char const* class_name, T& given, PyObject* second = nullptr) {
+  Ref const cls = attr(pyarrow, class_name);
+  Ref const pointer = address(&given);
+  PyObject* const result = PyObject_CallMethod(cls.get(), "_import_from_c", second == nullptr ? "(O)" : "(OO)", pointer.get(), second);
+  if (given.release != nullptr) given.release(&given);
+  if (result == nullptr) refused();
+  return Ref(result);
+}
+
+Ref schema_of(PyObject* pyarrow, ArrowField const& field, char const* class_name) {
+  ArrowSchema schema{};
+  field.export_to(&schema);
+  return import_from_c(pyarrow, class_name, schema);
+}
+
+Ref chunk_of(PyObject* pyarrow, ArrowData const& data, std::size_t i, char const* class_name, PyObject* type) {
+  ArrowArray array{};
+  data.export_chunk(i, &array);
+  return import_from_c(pyarrow, class_name, array, type);
+}
+
+Ref chunks_of(PyObject* pyarrow, ArrowData const& data, char const* class_name, PyObject* type) {
+  Ref list = take(PyList_New(0));
+  for (std::size_t i = 0; i < data.chunks.size(); ++i) {
+    Ref const chunk = chunk_of(pyarrow, data, i, class_name, type);
+    check(PyList_Append(list.get(), chunk.get()));
+  }
+  return list;
+}
+
+}  // namespace
+
+void encode_arrow(HeaderWriter& writer, Outgoing& outgoing, PyObject* object, std::string_view kind_name, bool marked) {
+  auto const kind = try_arrow_kind(kind_name);
+  expects(kind.has_value(), ErrorKind::failed, [&] { return cat("Arrow kind ", kind_name); });
+  std::shared_ptr<Exported> const exported = export_object(object, *kind);
+  std::vector<ArrowArray const*> chunks;
+  for (ArrowArray const& array : exported->arrays) chunks.push_back(&array);
+
+  std::shared_ptr<void const> both;
+  auto const add = [&](std::span<std::byte const> bytes, std::shared_ptr<void const> const& made) {
+    if (both == nullptr) both = std::make_shared<std::pair<std::shared_ptr<Exported>, std::shared_ptr<void const>>>(exported, made);
+    Keeper keeper;
+    keeper.memory = both;
+    return outgoing.add(bytes, std::move(keeper));
+  };
+  auto const op = static_cast<std::uint8_t>(static_cast<std::uint8_t>(Op::arrow) | (marked ? mark : 0));
+  (void)transload::encode_arrow(writer, *kind, exported->schema, chunks, op, add);
+}
+
+Ref decode_arrow(msgpack::Reader& reader, std::size_t nfields, Header const& header, Incoming& incoming) {
+  auto const held = std::make_shared<Held>();
+  auto const payload = [&](std::uint32_t p, std::size_t align) -> std::span<std::byte const> {
+    Payload const found = incoming.payload(p, false, align);
+    if (found.exporter == nullptr) return {};
+    held->hold(found.exporter);
+    return {found.data, static_cast<std::size_t>(found.nbytes)};
+  };
+  ArrowData const data = transload::decode_arrow(reader, nfields, header, payload, held);
+
+  Ref const pyarrow = import("pyarrow");
+  switch (data.kind) {
+    case ArrowKind::schema: return schema_of(pyarrow.get(), data.schema, "Schema");
+    case ArrowKind::array: {
+      Ref const type = schema_of(pyarrow.get(), data.schema, "DataType");
+      return chunk_of(pyarrow.get(), data, 0, "Array", type.get());
+    }
+    case ArrowKind::chunked: {
+      Ref const type = schema_of(pyarrow.get(), data.schema, "DataType");
+      Ref const chunks = chunks_of(pyarrow.get(), data, "Array", type.get());
+      return take(PyObject_CallMethod(pyarrow.get(), "chunked_array", "(OO)", chunks.get(), type.get()));
+    }
+    case ArrowKind::batch: {
+      Ref const schema = schema_of(pyarrow.get(), data.schema, "Schema");
+      return chunk_of(pyarrow.get(), data, 0, "RecordBatch", schema.get());
+    }
+    case ArrowKind::table: {
+      Ref const schema = schema_of(pyarrow.get(), data.schema, "Schema");
+      Ref const batches = chunks_of(pyarrow.get(), data, "RecordBatch", schema.get());
+      Ref const table = attr(pyarrow.get(), "Table");
+      return take(PyObject_CallMethod(table.get(), "from_batches", "(OO)", batches.get(), schema.get()));
+    }
+  }
+  throw Error(ErrorKind::failed, "Arrow kind");
+}
 
 }  // namespace transload::py
