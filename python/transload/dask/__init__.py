@@ -95,7 +95,9 @@ class Report:
     def __str__(self) -> str:
         lines = [f"{'road':<17}{'family':<24}{'objects':>9}{'messages':>10}{'frames':>9}{'bytes':>15}{'pickled':>9}"]
         for (road, family), row in sorted(self.rows().items()):
-            numbers = f"{row['objects']:>9,}{row['messages']:>10,}{row['frames']:>9,}{row['nbytes']:>15,}{row['pickled']:>9,}"
+            numbers = (
+                f"{row['objects']:>9,}{row['messages']:>10,}{row['frames']:>9,}{row['nbytes']:>15,}{row['pickled']:>9,}"
+            )
             lines.append(f"{road:<17}{family:<24}{numbers}")
         own = ", ".join(f"{count:,} {kind} ({nbytes:,} B)" for kind, (count, nbytes) in sorted(self.own.items()))
         messages, nbytes = self.wire

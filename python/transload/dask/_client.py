@@ -12,9 +12,10 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Any
 
-import transload
 from distributed import Client
 from distributed.diagnostics.plugin import WorkerPlugin
+
+import transload
 
 from . import _process
 from ._wire import with_marker
@@ -121,7 +122,7 @@ def _by_value() -> dict[str, Any]:
         _process.measure(dask_worker or dask_scheduler, on)
         return True
 
-    class TransloadPlugin(WorkerPlugin):  # type: ignore[misc]
+    class TransloadPlugin(WorkerPlugin):
         name = "transload"
 
         def __init__(self, trusted: tuple[str, ...]) -> None:

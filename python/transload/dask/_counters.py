@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
 
-__all__ = ["Counters", "counters", "road", "on_road", "value_pickles", "own_kind"]
+__all__ = ["Counters", "counters", "on_road", "own_kind", "road", "value_pickles"]
 
 FIELDS = ("objects", "messages", "frames", "nbytes", "pickled")
 
@@ -93,7 +93,15 @@ class Counters:
             self._wire = [0, 0]
 
     def data(
-        self, way: str, on: str, family: str, *, messages: int = 1, frames: int = 0, nbytes: int = 0, pickled: bool = False
+        self,
+        way: str,
+        on: str,
+        family: str,
+        *,
+        messages: int = 1,
+        frames: int = 0,
+        nbytes: int = 0,
+        pickled: bool = False,
     ) -> None:
         with self._lock:
             row = self._data.setdefault((way, on, family), [0] * len(FIELDS))

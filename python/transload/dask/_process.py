@@ -21,7 +21,7 @@ import dask
 from . import _wire
 from ._counters import counters, on_road, pickled_by_dask
 
-__all__ = ["join", "join_early", "leave", "measure", "speaking"]
+__all__ = ["announcer", "join", "leave", "measure", "speaking"]
 
 PRELOAD = "transload.dask.preload"
 
@@ -29,7 +29,6 @@ _lock = threading.RLock()
 _speakers: weakref.WeakSet[Any] = weakref.WeakSet()
 _measurers: weakref.WeakSet[Any] = weakref.WeakSet()
 _patches: list[tuple[Any, str, Any, Any]] = []
-_early = False
 _client_preload: tuple[Any, list[str]] | None = None
 _announcers: list[Callable[[Any], dict[str, Any] | None]] = []
 refusals_of: Callable[[Any], bool] = lambda worker: False  # set by _worker: does this worker hold a Refusal?
@@ -37,7 +36,7 @@ refusals_of: Callable[[Any], bool] = lambda worker: False  # set by _worker: doe
 
 def speaking() -> bool:
     """Tell whether a client, worker or scheduler of this process has transload turned on."""
-    return _early or bool(_speakers)
+    return any(getattr(owner.status, "name", owner.status) != "closed" for owner in _speakers)
 
 
 def join(owner: object) -> None:
@@ -48,22 +47,12 @@ def join(owner: object) -> None:
         _preload_clients(True)
 
 
-def join_early() -> None:
-    """Turn transload on before the server that wants it has started; ends with the first `leave`."""
-    global _early
-    with _lock:
-        _early = True
-        _install()
-
-
 def leave(owner: object) -> None:
     """Undo `join`; with the last one everything that was replaced is put back.
 
     The decoder stays: what was spilled or published in our form can still be read.
     """
-    global _early
     with _lock:
-        _early = False
         _speakers.discard(owner)
         _settle()
 
@@ -303,4 +292,3 @@ def _preload_clients(on: bool) -> None:
         _client_preload = None
         if dask.config.get("distributed.client.preload", None) == names:
             dask.config.set({"distributed.client.preload": before})
-

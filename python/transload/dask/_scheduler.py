@@ -10,13 +10,14 @@ import weakref
 from collections.abc import Collection, Iterable
 from typing import Any
 
-import transload
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.scheduler import Scheduler
 
+import transload
+
 from . import _process
-from ._wire import KEY, StockPeer, announcement, carries_ours
-from ._worker import TOPIC, _around
+from ._wire import KEY, TOPIC, StockPeer, announcement, carries_ours
+from ._worker import _around
 
 __all__ = ["turn_off", "turn_on"]
 
@@ -50,7 +51,7 @@ def _announce(server: object) -> dict[str, Any] | None:
     return announcement(push=role.all_workers(), publish=role.all_peers())
 
 
-class SchedulerRole(SchedulerPlugin):  # type: ignore[misc]
+class SchedulerRole(SchedulerPlugin):
     """Knows which workers and clients have transload, and stops our form on its way to one that has not.
 
     Who has it: those noted by `enable`, those that say so in an event, and those that said so when they connected.
@@ -97,9 +98,12 @@ class SchedulerRole(SchedulerPlugin):  # type: ignore[misc]
         return all(client in self._clients or _says(comm) for client, comm in scheduler.client_comms.items())
 
     def log_event(self, topic: str, msg: Any) -> None:
-        if topic == TOPIC and isinstance(msg, dict) and isinstance(msg.get("worker"), str):
-            has_it = msg.get("format") == transload.FORMAT_VERSION
-            (self._workers.add if has_it else self._workers.discard)(msg["worker"])
+        if topic != TOPIC or not isinstance(msg, dict):
+            return
+        has_it = msg.get("format") == transload.FORMAT_VERSION
+        for name, known in (("worker", self._workers), ("client", self._clients)):
+            if name in msg:
+                (known.add if has_it else known.discard)(msg[name])
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **kwargs: Any) -> None:
         self._workers.discard(worker)

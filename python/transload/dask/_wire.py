@@ -16,27 +16,39 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import transload
 from distributed.metrics import context_meter
 from distributed.protocol.serialize import Serialize, Serialized
 
+import transload
+
 from ._counters import counters, road, value_pickles
 
-__all__ = ["KEY", "MARKER", "Refusal", "StockPeer", "announcement", "carries_ours", "decode", "encode", "encode_spilled", "with_marker"]
+__all__ = [
+    "KEY",
+    "MARKER",
+    "Refusal",
+    "StockPeer",
+    "announcement",
+    "carries_ours",
+    "decode",
+    "encode",
+    "encode_spilled",
+    "with_marker",
+]
 
 logger = logging.getLogger("distributed.transload")
 
 MARKER = f"transload/{transload.FORMAT_VERSION}"
 """Dask family of our messages, and the name that a receiver lists. It comes last: stock peers never get past "pickle"."""
 
+TOPIC = "transload"
+"""Event topic on which a worker or a client tells the scheduler that it has transload, or a worker that no longer."""
+
 KEY = "transload"
 """Our key in a connection's handshake: `{"format": int, "push": bool, "publish": bool}`."""
 
 LARGE = 64 * 1024
 """From this size (bytes) on a frame is worth a buffer of its own on arrival; smaller ones are copied into place."""
-
-ALIGNMENT = 16
-"""What a frame needs for every dtype to be aligned; buffers made here start at a multiple of 64."""
 
 TLS_FRAME_LIMIT = 2**31 - 64
 """Largest frame (bytes) over `tls://`: `distributed.comm.tcp.TLS` stays within a C int."""
@@ -140,20 +152,24 @@ def encode(
         except Exception:
             logger.debug("nor can Dask", exc_info=True)
     if not isinstance(reason, transload.Error):
-        reason = transload.Unsupported(f"{type(value).__qualname__} cannot be encoded: {type(reason).__name__}: {reason}")
+        reason = transload.Unsupported(
+            f"{type(value).__qualname__} cannot be encoded: {type(reason).__name__}: {reason}"
+        )
     if on_error == "raise":
         raise reason
     return _refuse(reason, ours)
 
 
-def encode_spilled(
-    stock: Any, x: Any, kwargs: dict[str, Any], *, speaking: bool
-) -> tuple[dict[str, Any], list[Any]]:
+def encode_spilled(stock: Any, x: Any, kwargs: dict[str, Any], *, speaking: bool) -> tuple[dict[str, Any], list[Any]]:
     """Encode a value for the disk (`serialize_bytelist`); parameters as for `encode`."""
     if isinstance(x, Refusal):
         header = {"serializer": MARKER, "refusal": type(x.error).__name__}
         return header, [str(x.error).encode()]
-    if kwargs.get("on_error") != "raise" or kwargs.get("serializers") is not None or isinstance(x, (Serialize, Serialized)):
+    if (
+        kwargs.get("on_error") != "raise"
+        or kwargs.get("serializers") is not None
+        or isinstance(x, (Serialize, Serialized))
+    ):
         return stock(x, **kwargs)  # not the worker's spill buffer: bytes for somebody we know nothing of
     if _is_dasks_own(x):
         return stock(x, **kwargs)
@@ -210,8 +226,10 @@ def _split(header: dict[str, Any], frames: list[Any], limit: int) -> None:
     """Cut frames above `limit` bytes in place; Dask's own fields in `header` tell the receiver how to join them."""
     if all(memoryview(frame).nbytes <= limit for frame in frames):
         return
-    pieces, counts, offsets = [], [], []
-    for frame in map(memoryview, frames):
+    pieces: list[memoryview] = []
+    counts: list[int] = []
+    offsets: list[int] = []
+    for frame in [memoryview(frame) for frame in frames]:
         offsets.append(len(pieces))
         pieces += [frame[i : i + limit] for i in range(0, frame.nbytes, limit)] or [frame]
         counts.append(len(pieces) - offsets[-1])
@@ -266,7 +284,9 @@ def decode(header: dict[str, Any], frames: Sequence[Any]) -> Any:
         return Refusal(_error(header["refusal"], bytes(frames[0]).decode(errors="replace")))
     head, payload = frames[0], frames[2 if header.get("lead") else 1 :]
     families = ("host",) if transload.is_strict() else ("host", "pickle")
-    value = transload.loads([bytes(head), *map(_in_place, payload)], families=families)
+    # Where a frame lies misaligned (small ones behind the headers, spilled ones in their file) or is read-only (what a
+    # decompressor made), loads copies what needs it.
+    value = transload.loads([head, *payload], families=families)
     nbytes = memoryview(head).nbytes + sum(memoryview(frame).nbytes for frame in payload)
     counters.data("decode", header.get("road", "reply"), "transload", frames=len(payload), nbytes=nbytes)
     return value
@@ -277,29 +297,6 @@ def _error(name: str, text: str) -> Exception:
     if isinstance(kind, type) and issubclass(kind, transload.Error):
         return kind(text)
     return transload.Failed(text)
-
-
-def _in_place(frame: Any) -> memoryview:
-    """Return `frame`, or a copy of it where it is read-only or misaligned.
-
-    Small frames arrive packed behind the headers, spilled ones lie anywhere in their file, decompressed ones are
-    `bytes`; the value's own read-only flags come from the header, so it wants memory that can be written.
-    """
-    view = memoryview(frame)
-    try:
-        import numpy
-    except ImportError:
-        return view if not view.readonly else memoryview(bytearray(view))
-    if not view.nbytes:
-        return view
-    array = numpy.frombuffer(view, "u1")
-    if not view.readonly and array.__array_interface__["data"][0] % ALIGNMENT == 0:
-        return view
-    place = numpy.empty(view.nbytes + 63, "u1")
-    start = -place.__array_interface__["data"][0] % 64
-    place = place[start : start + view.nbytes]
-    place[:] = array
-    return place.data
 
 
 def with_marker(deserializers: Iterable[str] | None, scheme: str = "tcp") -> list[str]:

@@ -16,7 +16,6 @@ from collections.abc import Collection
 from typing import Any
 
 import distributed.worker
-import transload
 from distributed.core import AsyncTaskGroupClosedError, clean_exception
 from distributed.metrics import time
 from distributed.worker import Worker
@@ -28,16 +27,15 @@ from distributed.worker_state_machine import (
     RemoveReplicasEvent,
 )
 
+import transload
+
 from . import _process
 from ._counters import on_road
-from ._wire import Refusal, announcement, with_marker
+from ._wire import TOPIC, Refusal, announcement, with_marker
 
 __all__ = ["WorkerRole", "turn_off", "turn_on"]
 
 logger = logging.getLogger("distributed.transload")
-
-TOPIC = "transload"
-"""Event topic on which a worker tells the scheduler that it has transload, or no longer."""
 
 _roles: weakref.WeakKeyDictionary[Worker, WorkerRole] = weakref.WeakKeyDictionary()
 
@@ -107,7 +105,7 @@ class WorkerRole:
         for holder, before in self._lists:
             holder.deserializers = before
         worker.gather_dep, worker.execute = self._gather_dep, self._execute
-        for name in ("gather_dep", "execute"):  # they were methods of the class, unless somebody replaced them before us
+        for name in ("gather_dep", "execute"):  # methods of the class, unless somebody replaced them before us
             if getattr(worker.__dict__[name], "__func__", None) is getattr(type(worker), name):
                 del worker.__dict__[name]
         worker.handlers.update(self._handlers)
@@ -166,9 +164,7 @@ class WorkerRole:
                 )
         return await self._execute(key, stimulus_id=stimulus_id)
 
-    async def gather_dep(
-        self, worker: str, to_gather: Collection[Any], total_nbytes: int, *, stimulus_id: str
-    ) -> Any:
+    async def gather_dep(self, worker: str, to_gather: Collection[Any], total_nbytes: int, *, stimulus_id: str) -> Any:
         """Fetch values from another worker; one that does not arrive whole is refused, the others are fetched again."""
         event = await self._gather_dep(worker, to_gather, total_nbytes, stimulus_id=stimulus_id)
         here = self._worker()

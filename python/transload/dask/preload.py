@@ -15,14 +15,11 @@ from distributed import Client
 from distributed.scheduler import Scheduler
 from distributed.worker import Worker
 
-from . import _client, _process, _scheduler, _worker
+from . import _client, _scheduler, _worker
+from ._wire import TOPIC, announcement
 
 
-# A server connects before its preloads start; the handshake of that connection must carry our key already.
-_process.join_early()
-
-
-def dask_setup(server: Any) -> None:
+async def dask_setup(server: Any) -> None:
     """Turn transload on for a scheduler, worker or client that has started."""
     if isinstance(server, Scheduler):
         _scheduler.turn_on(server)
@@ -30,6 +27,9 @@ def dask_setup(server: Any) -> None:
         _worker.turn_on(server)
     elif isinstance(server, Client):
         _client.turn_on_preloaded(server)
+        # Its first connection was opened before: the scheduler has to be told.
+        await server.scheduler.log_event(topic=TOPIC, msg={"client": server.id, **announcement()})
+        server.rpc.collect()
 
 
 def dask_teardown(server: Any) -> None:

@@ -42,9 +42,9 @@ class Cluster:
         if kind == "preload":
             arguments += ("--preload", "transload.dask.preload")
         env = {**os.environ, **QUIET, **self.env, "PYTHONPATH": os.pathsep.join(p for p in path if p)}
-        log = open(self.folder / f"{name}.log", "w")
         command = [sys.executable, "-m", f"distributed.cli.{module}", *arguments]
-        self.processes[name] = subprocess.Popen(command, env=env, stdout=log, stderr=log, cwd=self.folder)
+        with open(self.folder / f"{name}.log", "w") as log:
+            self.processes[name] = subprocess.Popen(command, env=env, stdout=log, stderr=log, cwd=self.folder)
 
     def worker(self, name, kind="with", memory="1GB", wait=True):
         """Start a worker (`kind`: with, without, preload); return its address once it has registered."""

@@ -13,6 +13,7 @@ FRAME, make_frame, total = roadside.make_frame(), roadside.make_frame, roadside.
 
 pytestmark = pytest.mark.timeout(60)
 
+
 def families(client, road):
     """Return (the families in which values of `road` were encoded, how many objects)."""
     rows = {family: row for (on, family), row in transload.dask.report(client).rows().items() if on == road}
@@ -168,7 +169,12 @@ def test_arrays_arrive_aligned_and_writable(client, a, b, shape):
     def make(shape):
         return {
             "one": lambda: [np.arange(2e6)],
-            "several": lambda: [np.arange(1e6), np.arange(70_000, dtype="c16"), np.arange(3, dtype="i2"), np.ones(20_000)],
+            "several": lambda: [
+                np.arange(1e6),
+                np.arange(70_000, dtype="c16"),
+                np.arange(3, dtype="i2"),
+                np.ones(20_000),
+            ],
             "small": lambda: [np.arange(10.0)],
             "many small": lambda: [np.arange(i, dtype="f8") for i in range(1, 200)],
             "sliced": lambda: [np.arange(1e6)[7::2], np.arange(30_000.0).reshape(100, 300).T],
@@ -217,7 +223,7 @@ def test_over_tls_frames_stay_below_a_c_int(monkeypatch):
 
 def test_compression_of_the_wire_is_honoured():
     """Compression is Dask's setting between hosts; what comes out of a decompressor is read-only and misaligned."""
-    import distributed.protocol.compression as compression
+    from distributed.protocol import compression
 
     from transload.dask import _wire
 

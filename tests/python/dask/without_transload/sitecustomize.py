@@ -7,7 +7,6 @@ class NotInstalled:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] == "transload":
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return None
 
 
 sys.meta_path.insert(0, NotInstalled())
