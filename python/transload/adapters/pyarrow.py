@@ -16,7 +16,7 @@ from .._registry import register
 
 def _of(value: object, cls: Any, what: str) -> Any:
     if not isinstance(value, cls):
-        raise ValueError(f"{what}: a {type(value).__qualname__} where a {cls.__qualname__} is needed")
+        raise ValueError(f"{what}: a {type(value).__qualname__} where a {cls.__qualname__} is needed")  # noqa: TRY004  the bytes are wrong
     return value
 
 

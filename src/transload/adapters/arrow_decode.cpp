@@ -493,21 +493,24 @@ class Decoder {
     if (!check_) return;
     std::byte const* const views = column.buffers[1].data();
     bool const is_text = field.type.text;
+    // Text in buffers that are ASCII throughout needs no look of its own.
+    std::vector<std::uint8_t> plain(nbuffers, 0);
+    for (std::size_t i = 0; is_text && i < nbuffers; ++i) plain[i] = ascii(column.buffers[i + 2].data(), lengths[i]) ? 1 : 0;
     auto const good = [&](std::int64_t i) {
       std::byte const* const at = views + 16 * i;
       auto const size = load<std::int32_t>(at, 0);
       if (size < 0) return false;
-      if (size <= 12) {
-        bool const padded = std::all_of(at + 4 + size, at + 16, [](std::byte b) { return b == std::byte{}; });
-        return padded && (!is_text || utf8(at + 4, size));
+      if (size <= 12) {  // the text, then zeros
+        std::uint64_t const head = load<std::uint32_t>(at, 1);
+        auto const tail = load<std::uint64_t>(at, 1);
+        bool const padded = size <= 4 ? tail == 0 && (head >> (8 * size)) == 0 : size == 12 || (tail >> (8 * (size - 4))) == 0;
+        return padded && (!is_text || ((head | tail) & 0x8080808080808080U) == 0 || utf8(at + 4, size));
       }
-      auto const part = load<std::int32_t>(at, 2);
+      auto const part = load<std::uint32_t>(at, 2);
       auto const offset = load<std::int32_t>(at, 3);
-      if (part < 0 || static_cast<std::size_t>(part) >= nbuffers || offset < 0) return false;
-      auto const b = static_cast<std::size_t>(part);
-      if (offset > lengths[b] - size) return false;
-      std::byte const* const text = column.buffers[2 + b].data() + offset;
-      return std::memcmp(text, at + 4, 4) == 0 && (!is_text || utf8(text, size));
+      if (part >= nbuffers || offset < 0 || offset > lengths[part] - size) return false;
+      std::byte const* const text = column.buffers[2 + part].data() + offset;
+      return load<std::uint32_t>(text, 0) == load<std::uint32_t>(at, 1) && (!is_text || plain[part] != 0 || utf8(text, size));
     };
     if (!all_shown(column, good)) fail(field, "a view that points outside its buffers, differs from what it points to, or is not UTF-8");
   }
