@@ -143,7 +143,7 @@ TEST(NdView, ReadsBothOrdersAndStrides) {
   auto const bytes = std::as_bytes(std::span<double const>(items));
   NdView const c(dtype, bytes, {2, 3});
   NdView const f(dtype, bytes, {2, 3}, true);
-  NdView const back(dtype, bytes, {3}, {-16}, 40);
+  NdView const back = NdView::strided(dtype, bytes, {3}, {-16}, 40);
   EXPECT_EQ(c.as<double>()(1, 0), 3);
   EXPECT_EQ(f.as<double>()(1, 0), 1);
   EXPECT_TRUE(c.c_contiguous());
@@ -183,7 +183,7 @@ TEST(NdView, StructsReadStructuredItems) {
 
 TEST(NdView, AFewBytesAreNotBlownUp) {
   double const one = 1;
-  NdView const view(std::make_shared<DType const>(DType::of<double>()), std::as_bytes(std::span<double const>(&one, 1)), {1U << 20, 1U << 20}, {0, 0}, 0);
+  NdView const view = NdView::strided(std::make_shared<DType const>(DType::of<double>()), std::as_bytes(std::span<double const>(&one, 1)), {1U << 20, 1U << 20}, {0, 0}, 0);
   EXPECT_EQ(view.as<double>()(99, 99), 1);
   error_of([&] { (void)view.as<double>().to_vector(); }, ErrorKind::exhausted);
 }

@@ -287,15 +287,17 @@ NdView::NdView(std::shared_ptr<DType const> dtype, std::span<std::byte const> by
   strides_ = nd_strides(shape_, dtype_->itemsize, fortran);
 }
 
-NdView::NdView(std::shared_ptr<DType const> dtype, std::span<std::byte const> bytes, std::vector<std::uint64_t> shape,
-               std::vector<std::int64_t> strides, std::uint64_t offset, std::shared_ptr<void const> keeper)
-    : dtype_(std::move(dtype)),
-      bytes_(bytes),
-      shape_(std::move(shape)),
-      strides_(std::move(strides)),
-      offset_(offset),
-      keeper_(std::move(keeper)) {
-  check_strides(shape_, strides_, dtype_->itemsize, offset_, bytes_.size());
+NdView NdView::strided(std::shared_ptr<DType const> dtype, std::span<std::byte const> bytes, std::vector<std::uint64_t> shape,
+                       std::vector<std::int64_t> strides, std::uint64_t offset, std::shared_ptr<void const> keeper) {
+  check_strides(shape, strides, dtype->itemsize, offset, bytes.size());
+  NdView view;
+  view.dtype_ = std::move(dtype);
+  view.bytes_ = bytes;
+  view.shape_ = std::move(shape);
+  view.strides_ = std::move(strides);
+  view.offset_ = offset;
+  view.keeper_ = std::move(keeper);
+  return view;
 }
 
 std::uint64_t NdView::size() const noexcept {

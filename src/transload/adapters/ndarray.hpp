@@ -231,8 +231,8 @@ class NdView {
   /// An array whose item (0, …, 0) lies `offset` bytes into `bytes`, with strides in bytes.
   ///
   /// @throws Error{malformed} when an item lies outside.
-  NdView(std::shared_ptr<DType const> dtype, std::span<std::byte const> bytes, std::vector<std::uint64_t> shape,
-         std::vector<std::int64_t> strides, std::uint64_t offset, std::shared_ptr<void const> keeper = {});
+  [[nodiscard]] static NdView strided(std::shared_ptr<DType const> dtype, std::span<std::byte const> bytes, std::vector<std::uint64_t> shape,
+                                      std::vector<std::int64_t> strides, std::uint64_t offset, std::shared_ptr<void const> keeper = {});
   /// A C++ array, borrowed: `items` has the product of `shape` items in C order; without a shape it has one dimension.
   template <class T>
   [[nodiscard]] static NdView of(std::span<T const> items, std::vector<std::uint64_t> shape = {}, std::shared_ptr<void const> keeper = {}) {

@@ -1169,7 +1169,7 @@ Value Value::inner() const {
 NdView Value::array() const {
   if (kind() != ValueKind::array && kind() != ValueKind::scalar && kind() != ValueKind::memoryview) wrong("an array");
   auto const& array = document_->array(document_->node(node_).which);
-  NdView view(array.dtype, document_->bytes(array.data, Resource::alignment), array.shape, array.strides, array.offset, document_);
+  NdView view = NdView::strided(array.dtype, document_->bytes(array.data, Resource::alignment), array.shape, array.strides, array.offset, document_);
   view.set_readonly(array.readonly);
   return view;
 }
