@@ -83,7 +83,7 @@ def strict(on: bool = True) -> None:
 
     >>> import transload
     >>> transload.strict()
-    >>> transload.dumps(lambda: 1)
+    >>> transload.dumps(lambda: 1, families=("host", "pickle"))
     Traceback (most recent call last):
         ...
     transload.Unsupported: obj: ...

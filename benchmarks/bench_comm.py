@@ -1,0 +1,207 @@
+"""One object between two processes over Dask's own `tcp://` comm on loopback: transload beside Dask as shipped.
+
+    python benchmarks/bench_comm.py [--runs 11]
+
+Time is from the call of `comm.write` to the arrival of a small answer that the peer sends when it holds the rebuilt object. Stock and ours take
+turns on one connection, in the same two processes; stock means that the message is encoded by the families ("dask", "pickle") as ever.
+"limit" is the same bytes through one bare socket and scikit-learn's own `__setstate__` of each tree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import multiprocessing
+import pickle
+import socket
+import statistics
+import threading
+import time
+from typing import Any
+
+import numpy as np
+from rivals import MiB, forest, machine, ratio, spread
+
+import transload
+from transload.dask import _process
+
+OURS = ["dask", "pickle", "error", f"transload/{transload.FORMAT_VERSION}"]
+STOCK = ["dask", "pickle", "error"]
+
+
+class Owner:
+    """Keeps transload's hooks in this process while it lives."""
+
+    status = "running"
+
+
+async def serve(conn: Any) -> None:
+    from distributed.comm import listen
+
+    owner = Owner()
+    _process.join(owner)
+    done = asyncio.Event()
+
+    async def handle(comm: Any) -> None:
+        while True:
+            message = await comm.read()
+            if message["op"] == "stop":
+                await comm.close()
+                done.set()
+                return
+            assert message["x"] is not None
+            await comm.write("ok")
+            del message
+
+    async with listen("tcp://127.0.0.1:0", handle) as listener:
+        conn.send(listener.contact_address)
+        await done.wait()
+
+
+def server_main(conn: Any) -> None:
+    asyncio.run(serve(conn))
+
+
+async def measure(address: str, payloads: dict[str, object], runs: int) -> dict[str, dict[str, list[float]]]:
+    from distributed.comm import connect
+    from distributed.protocol import to_serialize
+
+    owner = Owner()
+    _process.join(owner)
+    comm = await connect(address)
+    results: dict[str, dict[str, list[float]]] = {}
+    for name, obj in payloads.items():
+        times: dict[str, list[float]] = {"ours": [], "stock": []}
+        for i in range(runs + 2):
+            for who, serializers in (("ours", OURS), ("stock", STOCK)):
+                start = time.perf_counter()
+                await comm.write({"op": "put", "x": to_serialize(obj)}, serializers=serializers)
+                await comm.read()
+                seconds = time.perf_counter() - start
+                if i >= 2:
+                    times[who].append(seconds)
+                await asyncio.sleep(0.02)
+        results[name] = times
+    await comm.write({"op": "stop"})
+    await comm.close()
+    return results
+
+
+def bare_limit(obj: Any, runs: int) -> list[float]:
+    """The object's frames through one blocking socket into warm memory, plus what scikit-learn does to take them in."""
+    frames = transload.dumps(obj, ("host",))
+    total = sum(memoryview(frame).nbytes for frame in frames)
+    left, right = _tcp_pair()
+    target = bytearray(total)
+    states = []
+    for tree in getattr(obj, "estimators_", []):
+        _, args, state = tree.tree_.__reduce__()
+        states.append((type(tree.tree_), args, state))
+    times = []
+
+    def receive() -> None:
+        view, got = memoryview(target), 0
+        while got < total:
+            got += right.recv_into(view[got:])
+        for cls, args, state in states:
+            cls(*args).__setstate__(state)
+        right.sendall(b"k")
+
+    for i in range(runs + 2):
+        thread = threading.Thread(target=receive)
+        thread.start()
+        start = time.perf_counter()
+        for frame in frames:
+            left.sendall(frame)
+        left.recv(1)
+        seconds = time.perf_counter() - start
+        thread.join()
+        if i >= 2:
+            times.append(seconds)
+    return times
+
+
+def _tcp_pair() -> tuple[socket.socket, socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        left = socket.create_connection(server.getsockname())
+        right, _ = server.accept()
+    for end in (left, right):
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return left, right
+
+
+def hops(obj: Any, runs: int) -> dict[str, dict[str, list[float]]]:
+    """scatter and gather of one worker, direct and through the scheduler, with transload on and off."""
+    from distributed import Client, LocalCluster
+
+    import transload.dask
+
+    results: dict[str, dict[str, list[float]]] = {}
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=True, memory_limit=0, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        for who in ("stock", "ours"):
+            if who == "ours":
+                transload.dask.enable(client)
+            for direct in (True, False):
+                for _ in range(runs):
+                    start = time.perf_counter()
+                    future = client.scatter(obj, hash=False, direct=direct)
+                    middle = time.perf_counter()
+                    client.gather(future, direct=direct)
+                    end = time.perf_counter()
+                    way = "direct" if direct else "through the scheduler"
+                    results.setdefault(f"scatter, {way}", {}).setdefault(who, []).append(middle - start)
+                    results.setdefault(f"gather, {way}", {}).setdefault(who, []).append(end - middle)
+                    del future
+                    time.sleep(0.05)
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=11)
+    parser.add_argument("--hops", type=int, default=5, help="runs of the table through a cluster; 0 leaves it out")
+    arguments = parser.parse_args()
+    import pandas as pd
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    trees = forest()
+    payloads: dict[str, object] = {
+        "forest, 100 trees, 20 000 x 32": trees,
+        "array 256 MiB": rng.random(32 * MiB),
+        "two arrays of 128 MiB": {"a": rng.random(16 * MiB), "b": rng.random(16 * MiB)},
+        "DataFrame 1e6 x 20": pd.DataFrame(rng.random((1_000_000, 20)), columns=[f"c{i}" for i in range(20)]),
+        "Arrow table 256 MiB": pa.table({"a": rng.random(32 * MiB)}),
+        "1000 arrays of 8 kB": [rng.random(1000) for _ in range(1000)],
+    }
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=server_main, args=(there,), daemon=True)
+    process.start()
+    print(f"transload {transload.__version__} and Dask as shipped, `tcp://` on loopback, two processes, median (best–worst) of {arguments.runs}. {machine()}\n")
+    print("| object | MB | faster than stock | ms, ours | ms, stock | GB/s, ours | frames, ours / stock |\n|---|---|---|---|---|---|---|")
+    results = asyncio.run(measure(here.recv(), payloads, arguments.runs))
+    process.join(10)
+    for name, times in results.items():
+        frames = transload.dumps(payloads[name])
+        nbytes = sum(memoryview(frame).nbytes for frame in frames)
+        buffers: list[pickle.PickleBuffer] = []
+        pickle.dumps(payloads[name], 5, buffer_callback=buffers.append)
+        print(
+            f"| {name} | {nbytes / 1e6:.1f} | **{ratio(times['stock'], times['ours'])}** | {spread(times['ours'])} | {spread(times['stock'])} | "
+            f"{nbytes / statistics.median(times['ours']) / 1e9:.2f} | {len(frames) - 1} / {len(buffers)} |"
+        )
+    limit = bare_limit(trees, arguments.runs)
+    print(f"\nBare limit of the forest (one socket, and scikit-learn's own __setstate__): {spread(limit)} ms")
+    if arguments.hops:
+        print(f"\nThe forest through a cluster of one worker, median (best–worst) of {arguments.hops}; no bar: the hop is Dask's.\n")
+        print("| way | faster than stock | ms, ours | ms, stock |\n|---|---|---|---|")
+        for way, times in hops(trees, arguments.hops).items():
+            print(f"| {way} | {ratio(times['stock'], times['ours'])} | {spread(times['ours'])} | {spread(times['stock'])} |")
+
+
+if __name__ == "__main__":
+    main()
