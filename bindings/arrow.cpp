@@ -1,5 +1,6 @@
 #include "arrow.hpp"
 
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <set>
@@ -166,6 +167,49 @@ Ref schema_of(PyObject* pyarrow, ArrowField const& field, char const* class_name
   return import_from_c(pyarrow, class_name, schema);
 }
 
+/// The value under `key` in metadata of the C interface (checked before): int32 count, then int32 length and bytes of each text.
+std::string_view metadata_value(std::string_view metadata, std::string_view key) {
+  std::size_t at = 0;
+  auto const int32 = [&] {
+    std::int32_t value = 0;
+    std::memcpy(&value, metadata.data() + at, sizeof(value));
+    at += sizeof(value);
+    return static_cast<std::size_t>(value);
+  };
+  auto const text = [&] {
+    std::size_t const nbytes = int32();
+    at += nbytes;
+    return metadata.substr(at - nbytes, nbytes);
+  };
+  if (metadata.empty()) return {};
+  for (std::size_t pairs = int32(); pairs > 0; --pairs) {
+    std::string_view const found = text();
+    std::string_view const value = text();
+    if (found == key) return value;
+  }
+  return {};
+}
+
+/// The type of arrays. A field keeps the name of an extension type that nobody registered here in its metadata; a bare
+/// type has no place for it and would quietly become its storage.
+Ref type_of(PyObject* pyarrow, ArrowField const& root) {
+  Ref type = schema_of(pyarrow, root, "DataType");
+  Ref const extension = attr(pyarrow, "BaseExtensionType");
+  Ref part = Ref::borrow(type.get());
+  for (ArrowField const* field = &root;;) {
+    std::string_view const name = metadata_value(field->metadata, "ARROW:extension:name");
+    int const is = PyObject_IsInstance(part.get(), extension.get());
+    check(is);
+    if (!name.empty() && is == 0) {
+      throw Error(ErrorKind::unsupported, cat("ARROW: the extension type '", name, "' is not registered here (pyarrow.register_extension_type)"));
+    }
+    if (is != 0) part = attr(part.get(), "storage_type");
+    if (field->dictionary == nullptr) return type;
+    field = field->dictionary.get();
+    part = attr(part.get(), "value_type");
+  }
+}
+
 Ref chunk_of(PyObject* pyarrow, ArrowData const& data, std::size_t i, char const* class_name, PyObject* type) {
   ArrowArray array{};
   data.export_chunk(i, &array);
@@ -215,11 +259,11 @@ Ref decode_arrow(msgpack::Reader& reader, std::size_t nfields, Header const& hea
   switch (data.kind) {
     case ArrowKind::schema: return schema_of(pyarrow.get(), data.schema, "Schema");
     case ArrowKind::array: {
-      Ref const type = schema_of(pyarrow.get(), data.schema, "DataType");
+      Ref const type = type_of(pyarrow.get(), data.schema);
       return chunk_of(pyarrow.get(), data, 0, "Array", type.get());
     }
     case ArrowKind::chunked: {
-      Ref const type = schema_of(pyarrow.get(), data.schema, "DataType");
+      Ref const type = type_of(pyarrow.get(), data.schema);
       Ref const chunks = chunks_of(pyarrow.get(), data, "Array", type.get());
       return take(PyObject_CallMethod(pyarrow.get(), "chunked_array", "(OO)", chunks.get(), type.get()));
     }

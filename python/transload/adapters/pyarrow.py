@@ -47,16 +47,17 @@ for _class in _classes(pa.Array):
 
 def _encode_scalar(scalar: Any) -> Any:
     try:
-        return pa.repeat(scalar, 1)
+        array = pa.repeat(scalar, 1)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError):
-        return pa.array([scalar], type=scalar.type)
+        array = pa.array([scalar], type=scalar.type)
+    return pa.chunked_array([array])  # an array of an extension type may be of the user's own class
 
 
 def _decode_scalar(value: object) -> Any:
-    array = _of(value, pa.Array, "pyarrow.scalar")
-    if len(array) != 1:
-        raise ValueError(f"pyarrow.scalar: {len(array)} values")
-    return array[0]
+    chunked = _of(value, pa.ChunkedArray, "pyarrow.scalar")
+    if len(chunked) != 1:
+        raise ValueError(f"pyarrow.scalar: {len(chunked)} values")
+    return chunked[0]
 
 
 def _encode_field(field: Any) -> Any:
@@ -103,6 +104,38 @@ def _decode_buffer(value: object) -> Any:
 
 
 _register_all(pa.Buffer, "pyarrow.buffer", _encode_buffer, _decode_buffer)
+
+
+# ── Metadata, intervals, tensors ─────────────────────────────────────────────────────────────────────────────
+
+
+def _encode_metadata(metadata: Any) -> list[tuple[bytes, bytes]]:
+    return list(metadata.items())
+
+
+def _decode_metadata(value: object) -> Any:
+    pairs = [tuple(pair) for pair in _of(value, list, "pyarrow.metadata")]
+    return pa.KeyValueMetadata(
+        [(_of(k, bytes, "pyarrow.metadata"), _of(v, bytes, "pyarrow.metadata")) for k, v in pairs]
+    )
+
+
+def _decode_month_day_nano(value: Any) -> Any:
+    return pa.MonthDayNano([_of(part, int, "pyarrow.month_day_nano") for part in value])
+
+
+def _encode_tensor(tensor: Any) -> tuple[Any, list[str]]:
+    return tensor.to_numpy(), list(tensor.dim_names)
+
+
+def _decode_tensor(value: Any) -> Any:
+    array, names = value
+    return pa.Tensor.from_numpy(array, dim_names=[_of(name, str, "pyarrow.tensor") for name in names] or None)
+
+
+register(pa.KeyValueMetadata, name="pyarrow.metadata", encode=_encode_metadata, decode=_decode_metadata)
+register(pa.MonthDayNano, name="pyarrow.month_day_nano", encode=tuple, decode=_decode_month_day_nano)
+register(pa.Tensor, name="pyarrow.tensor", encode=_encode_tensor, decode=_decode_tensor)
 
 
 # ── pyarrow.fs.FileInfo ──────────────────────────────────────────────────────────────────────────────────────
