@@ -106,10 +106,11 @@ class Decoder {
     }
   }
 
-  static void run_lazy_importer(std::string_view wire_name) {
-    // "pandas.index" belongs to what register_lazy knows as pandas.
+  static void run_lazy_importer(std::string_view name) {
+    // "pandas.index" and "pandas:Index" belong to what register_lazy knows as pandas.
     PyObject* const lazy = globals().lazy;
-    Ref const top = str(wire_name.substr(0, wire_name.find('.')));
+    if (PyDict_Size(lazy) == 0) return;
+    Ref const top = str(name.substr(0, name.find_first_of(".:")));
     Ref const importer = Ref::borrow(dict_get(lazy, top.get()));
     if (!importer) return;
     check(PyDict_DelItem(lazy, top.get()));
@@ -133,6 +134,7 @@ class Decoder {
     }
     if (!entry.object) {
       NameEntry const& name = header_.names[index];
+      if (!name.by_value) run_lazy_importer(name.text);  // it may bring a stand-in
       if (name.by_value) {
         Ref const content = take(PyBytes_FromStringAndSize(reinterpret_cast<char const*>(name.bytes.data()), static_cast<Py_ssize_t>(name.bytes.size())));
         Ref const no_buffers = take(PyList_New(0));
@@ -204,7 +206,7 @@ class Decoder {
     return object;
   }
 
-  Ref text(Token const& token, std::size_t at) {
+  [[gnu::noinline]] Ref text(Token const& token, std::size_t at) {
     PyObject* const object = PyUnicode_DecodeUTF8(reinterpret_cast<char const*>(token.data), static_cast<Py_ssize_t>(token.size), "strict");
     if (object == nullptr) {
       if (!PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) throw Raised{};
@@ -218,7 +220,7 @@ class Decoder {
     return take(PyBytes_FromStringAndSize(reinterpret_cast<char const*>(content.data()), static_cast<Py_ssize_t>(content.size())));
   }
 
-  Ref dict(std::size_t npairs, std::size_t number) {
+  [[gnu::noinline]] Ref dict(std::size_t npairs, std::size_t number) {
     Ref dict = remembered(number, take(PyDict_New()));
     for (std::size_t i = 0; i < npairs; ++i) {
       std::size_t const at = reader_.offset();
@@ -229,21 +231,41 @@ class Decoder {
     return dict;
   }
 
-  Ref tagged(std::size_t parts, std::size_t at) {
+  [[gnu::noinline]] Ref tagged(std::size_t parts, std::size_t at) {
     if (parts == 0) Reader::fail_at(at, "an array without an op");
     auto const code = reader_.count("op", 0x7f);
     bool const marked = (code & mark) != 0;
     auto const op = static_cast<Op>(code & 0x3f);
     std::size_t const n = parts - 1;
-    auto const exactly = [&](std::size_t wanted) {
-      if (n != wanted) Reader::fail_at(at, cat(to_string(op), ": ", n, " fields, ", wanted, " are needed"));
-    };
-    auto const between = [&](std::size_t least, std::size_t most) {
-      if (n < least || n > most) Reader::fail_at(at, cat(to_string(op), ": ", n, " fields, ", least, " to ", most, " are allowed"));
-    };
-    auto const at_least = [&](std::size_t least) {
-      if (n < least) Reader::fail_at(at, cat(to_string(op), ": ", n, " fields, at least ", least, " are needed"));
-    };
+    switch (op) {
+      // What nests is here; the rest is apart, so that a level of nesting costs little stack.
+      case Op::list: {
+        std::size_t const number = open(marked);
+        return filled_list(remembered(number, take(PyList_New(0))), n);
+      }
+      case Op::tuple: return tuple(n, open(marked));
+      case Op::record: check_fields(op, n, 1, std::max<std::size_t>(n, 1), at); return record(n - 1, open(marked), at);
+      case Op::object: check_fields(op, n, 1, std::max<std::size_t>(n, 1), at); return object(n - 1, open(marked), at);
+      default: return rest(op, n, marked, at);
+    }
+  }
+
+  [[gnu::noinline]] static void check_fields(Op op, std::size_t n, std::size_t least, std::size_t most, std::size_t at) {
+    if (n >= least && n <= most) return;
+    std::string const needed = least == most ? cat(least) : cat(least, " to ", most);
+    Reader::fail_at(at, cat(to_string(op), ": ", n, " fields, ", needed, " are needed"));
+  }
+
+  [[gnu::noinline]] Ref tuple(std::size_t n, std::size_t number) {
+    Ref tuple = take(PyTuple_New(static_cast<Py_ssize_t>(n)));
+    for (std::size_t i = 0; i < n; ++i) check(PyTuple_SetItem(tuple.get(), static_cast<Py_ssize_t>(i), node().release()));
+    return remembered(number, std::move(tuple));
+  }
+
+  [[gnu::noinline]] Ref rest(Op op, std::size_t n, bool marked, std::size_t at) {
+    auto const exactly = [&](std::size_t wanted) { check_fields(op, n, wanted, wanted, at); };
+    auto const between = [&](std::size_t least, std::size_t most) { check_fields(op, n, least, most, at); };
+    auto const at_least = [&](std::size_t least) { check_fields(op, n, least, std::max(n, least), at); };
     switch (op) {
       case Op::ref: {
         exactly(1);
@@ -260,17 +282,6 @@ class Decoder {
         if (reader_.next_is_array()) Reader::fail_at(at, "VALUE: holds a tagged array");
         return remembered(number, node());
       }
-      case Op::list: {
-        std::size_t const number = open(marked);
-        Ref list = remembered(number, take(PyList_New(0)));
-        return filled_list(std::move(list), n);
-      }
-      case Op::tuple: {
-        std::size_t const number = open(marked);
-        Ref tuple = take(PyTuple_New(static_cast<Py_ssize_t>(n)));
-        for (std::size_t i = 0; i < n; ++i) check(PyTuple_SetItem(tuple.get(), static_cast<Py_ssize_t>(i), node().release()));
-        return remembered(number, std::move(tuple));
-      }
       case Op::set: {
         std::size_t const number = open(marked);
         Ref set = remembered(number, take(PySet_New(nullptr)));
@@ -284,8 +295,6 @@ class Decoder {
         if (!set) failed(at, "FROZENSET");
         return remembered(number, std::move(set));
       }
-      case Op::record: at_least(1); return record(n - 1, open(marked), at);
-      case Op::object: at_least(1); return object(n - 1, open(marked), at);
       case Op::name: {
         exactly(1);
         std::size_t const number = open(marked);
@@ -440,17 +449,17 @@ class Decoder {
         return object;
       }
     }
-    Reader::fail_at(at, cat("op ", code & 0x3f, " is not known"));
+    Reader::fail_at(at, cat("op ", static_cast<unsigned>(op), " is not known"));
   }
 
   // ── Containers ─────────────────────────────────────────────────────────────────────────────────────────
 
-  Ref filled_list(Ref list, std::size_t n) {
+  [[gnu::noinline]] Ref filled_list(Ref list, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) check(PyList_Append(list.get(), node().get()));
     return list;
   }
 
-  void fill_set(PyObject* set, std::size_t n) {
+  [[gnu::noinline]] void fill_set(PyObject* set, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
       std::size_t const at = reader_.offset();
       Ref const item = node();
@@ -468,7 +477,7 @@ class Decoder {
     bool has_setstate = false;
   };
 
-  KnownShape& shape(std::size_t nvalues, bool of_class, std::size_t at) {
+  [[gnu::noinline]] KnownShape& shape(std::size_t nvalues, bool of_class, std::size_t at) {
     auto const index = reader_.count("shape", limits::table_entries);
     if (index >= shapes_.size()) Reader::fail_at(at, cat("shape ", index, " of ", shapes_.size()));
     ShapeEntry const& entry = header_.shapes[index];
@@ -517,14 +526,14 @@ class Decoder {
     return true;
   }
 
-  Ref record(std::size_t nvalues, std::size_t number, std::size_t at) {
+  [[gnu::noinline]] Ref record(std::size_t nvalues, std::size_t number, std::size_t at) {
     KnownShape const& known = shape(nvalues, false, at);
     Ref dict = remembered(number, take(PyDict_New()));
     for (Ref const& key : known.keys) check(PyDict_SetItem(dict.get(), key.get(), node().get()));
     return dict;
   }
 
-  Ref object(std::size_t nvalues, std::size_t number, std::size_t at) {
+  [[gnu::noinline]] Ref object(std::size_t nvalues, std::size_t number, std::size_t at) {
     KnownShape const& known = shape(nvalues, true, at);
     Ref object(known.make(known.cls, globals().empty_tuple, nullptr));
     if (!object) failed(at, "OBJECT");
@@ -556,7 +565,7 @@ class Decoder {
 
   // ── Construction ───────────────────────────────────────────────────────────────────────────────────────
 
-  Ref make(PyTypeObject* cls, PyObject* args, PyObject* kwargs, std::size_t at) {
+  [[gnu::noinline]] Ref make(PyTypeObject* cls, PyObject* args, PyObject* kwargs, std::size_t at) {
     auto const make = reinterpret_cast<newfunc>(PyType_GetSlot(cls, Py_tp_new));
     if (make == nullptr) Reader::fail_at(at, "NEW: the class cannot be instantiated");
     Ref object(make(cls, args, kwargs));
@@ -564,14 +573,14 @@ class Decoder {
     return object;
   }
 
-  Ref arguments(std::string_view field) {
+  [[gnu::noinline]] Ref arguments(std::string_view field) {
     std::size_t const n = reader_.array(field);
     Ref tuple = take(PyTuple_New(static_cast<Py_ssize_t>(n)));
     for (std::size_t i = 0; i < n; ++i) check(PyTuple_SetItem(tuple.get(), static_cast<Py_ssize_t>(i), node().release()));
     return tuple;
   }
 
-  Ref keyword_arguments() {
+  [[gnu::noinline]] Ref keyword_arguments() {
     std::size_t const n = reader_.map("NEW_KW keyword arguments");
     Ref dict = take(PyDict_New());
     for (std::size_t i = 0; i < n; ++i) {
@@ -591,7 +600,7 @@ class Decoder {
   }
 
   /// Items, pairs and state, in the order of the protocol; `fields` of the four are there.
-  Ref with_state(Ref object, std::size_t fields, std::size_t number) {
+  [[gnu::noinline]] Ref with_state(Ref object, std::size_t fields, std::size_t number) {
     remember(number, object.get());
     std::size_t const at = reader_.offset();
     Ref state;
@@ -608,7 +617,7 @@ class Decoder {
     return object;
   }
 
-  void append_items(PyObject* object) {
+  [[gnu::noinline]] void append_items(PyObject* object) {
     std::size_t const at = reader_.offset();
     Ref const items = filled_list(take(PyList_New(0)), reader_.array("items"));
     Ref const extend = try_attr(object, globals().extend);
@@ -623,7 +632,7 @@ class Decoder {
     }
   }
 
-  void assign_pairs(PyObject* object) {
+  [[gnu::noinline]] void assign_pairs(PyObject* object) {
     std::size_t const at = reader_.offset();
     std::size_t const n = reader_.array("pairs");
     if (n % 2 != 0) Reader::fail_at(at, cat("pairs: ", n, " nodes, an even number is needed"));
@@ -634,7 +643,7 @@ class Decoder {
     }
   }
 
-  void set_state(PyObject* object, PyObject* state, std::size_t at) {
+  [[gnu::noinline]] void set_state(PyObject* object, PyObject* state, std::size_t at) {
     Globals const& g = globals();
     Ref const setstate = try_attr(object, g.dunder_setstate);
     if (setstate) {
@@ -698,7 +707,7 @@ class Decoder {
     return incoming_.payload(p, writable, align);
   }
 
-  Ref payload_as_bytes(std::uint64_t p) {
+  [[gnu::noinline]] Ref payload_as_bytes(std::uint64_t p) {
     Payload const payload = payload_at(p, false, 1, reader_.offset());
     // A frame that is a bytes object and nothing else is the object itself.
     if (payload.exporter != nullptr && PyBytes_CheckExact(payload.exporter) && payload.offset == 0 &&
@@ -715,7 +724,7 @@ class Decoder {
     return token.real;
   }
 
-  Ref floats(std::size_t at) {
+  [[gnu::noinline]] Ref floats(std::size_t at) {
     Data const content = data("FLOATS", false, 1);
     if (content.bytes.size() % sizeof(double) != 0) Reader::fail_at(at, cat("FLOATS: ", content.bytes.size(), " bytes are no whole floats"));
     std::size_t const n = content.bytes.size() / sizeof(double);
@@ -754,7 +763,7 @@ class Decoder {
     return total;
   }
 
-  Ref memoryview(std::size_t at) {
+  [[gnu::noinline]] Ref memoryview(std::size_t at) {
     std::size_t const format_at = reader_.offset();
     std::string_view const format = reader_.str("MEMORYVIEW format");
     if (format.size() > 64) Reader::fail_at(format_at, "MEMORYVIEW format: too long");
@@ -795,6 +804,7 @@ class Decoder {
     Ref dtype;
     std::uint64_t itemsize = 0;
     std::size_t align = 1;
+    bool is_void = false;
   };
 
   /// The raw dtype at the reader; equal bytes give the same object. Objects are only let through for DTYPE.
@@ -809,6 +819,8 @@ class Decoder {
     known->raw = reader_.since(at);
     static PyObject* const itemsize = intern("itemsize");
     static PyObject* const alignment = intern("alignment");
+    static PyObject* const kind = intern("kind");
+    known->is_void = utf8(attr(known->dtype.get(), kind).get()) == "V";
     known->itemsize = static_cast<std::uint64_t>(PyLong_AsSsize_t(attr(known->dtype.get(), itemsize).get()));
     known->align = static_cast<std::size_t>(PyLong_AsSsize_t(attr(known->dtype.get(), alignment).get()));
     if (dtypes_.size() < 64) {
@@ -846,7 +858,7 @@ class Decoder {
     return tuple;
   }
 
-  Ref array(std::size_t nfields, std::size_t at) {
+  [[gnu::noinline]] Ref array(std::size_t nfields, std::size_t at) {
     KnownDtype const& dt = known_dtype();
     std::size_t const data_at = reader_.offset();
     reader_.skip();
@@ -867,6 +879,8 @@ class Decoder {
     reader_.seek(end);
 
     std::uint64_t const needed = nbytes_of(shape, dt.itemsize, at);
+    // NumPy gives items without bytes one all the same; no payload vouches for their number.
+    if (dt.itemsize == 0 && nbytes_of(shape, 1, at) > (std::uint64_t{1} << 20)) Reader::fail_at(at, "ARRAY: a million items without bytes");
     if (strides.empty() && nfields <= 4) {
       if (content.bytes.size() != needed) Reader::fail_at(at, cat("ARRAY: ", content.bytes.size(), " bytes, shape and dtype need ", needed));
     } else {
@@ -916,7 +930,7 @@ class Decoder {
     if (high > static_cast<Wide>(nbytes)) Reader::fail_at(at, cat("ARRAY: the offset passes the payload's ", nbytes, " bytes"));
   }
 
-  Ref object_array(std::size_t nitems, std::size_t number, std::size_t at) {
+  [[gnu::noinline]] Ref object_array(std::size_t nitems, std::size_t number, std::size_t at) {
     std::vector<Py_ssize_t> const shape = shape_field("OBJECT_ARRAY shape");
     auto const flags = reader_.count("OBJECT_ARRAY flags", 3);
     if (nbytes_of(shape, 1, at) != nitems) Reader::fail_at(at, cat("OBJECT_ARRAY: ", nitems, " items, the shape needs ", nbytes_of(shape, 1, at)));
@@ -945,11 +959,13 @@ class Decoder {
     return array;
   }
 
-  Ref scalar(std::size_t at) {
+  [[gnu::noinline]] Ref scalar(std::size_t at) {
     KnownDtype const& dt = known_dtype();
     auto const content = reader_.bin("SCALAR");
     if (content.size() != dt.itemsize) Reader::fail_at(at, cat("SCALAR: ", content.size(), " bytes, the dtype needs ", dt.itemsize));
-    Ref const buffer = bytes(content);
+    // Structured scalars look into their array's memory and can be written to.
+    Ref const buffer = dt.is_void ? take(PyByteArray_FromStringAndSize(reinterpret_cast<char const*>(content.data()), static_cast<Py_ssize_t>(content.size())))
+                                  : bytes(content);
     Ref const shape = take(PyTuple_New(0));
     Ref const array(content.empty() ? PyObject_CallFunctionObjArgs(numpy().ndarray, shape.get(), dt.dtype.get(), nullptr)
                                     : PyObject_CallFunctionObjArgs(numpy().ndarray, shape.get(), dt.dtype.get(), buffer.get(), nullptr));

@@ -40,16 +40,10 @@ struct Step {
   char const* part = nullptr;
 };
 
-std::string path(Step const* step) {
-  if (step->parent == nullptr) return "obj";
-  std::string out = path(step->parent);
+std::string in_words(Step const& step) {
   auto const repr = [](PyObject* key) {
     Ref const text(key == nullptr ? nullptr : PyObject_Repr(key));
-    if (!text) {
-      PyErr_Clear();
-      return std::string("?");
-    }
-    Ref const bytes(PyUnicode_AsEncodedString(text.get(), "utf-8", "replace"));
+    Ref const bytes(text ? PyUnicode_AsEncodedString(text.get(), "utf-8", "replace") : nullptr);
     if (!bytes) {
       PyErr_Clear();
       return std::string("?");
@@ -58,17 +52,34 @@ std::string path(Step const* step) {
     if (full.size() > 80) full = full.substr(0, 77) + "...";
     return full;
   };
-  switch (step->kind) {
+  switch (step.kind) {
     case Step::Kind::root: break;
-    case Step::Kind::index: out += cat("[", step->index, "]"); break;
-    case Step::Kind::key: out += cat("[", repr(step->key), "]"); break;
-    case Step::Kind::key_itself: out += cat(".keys()[", step->index, "]"); break;
+    case Step::Kind::index: return cat("[", step.index, "]");
+    case Step::Kind::key: return cat("[", repr(step.key), "]");
+    case Step::Kind::key_itself: return cat(".keys()[", step.index, "]");
     case Step::Kind::attribute: {
-      std::string const name = repr(step->key);
-      out += cat(".", name.size() > 2 ? name.substr(1, name.size() - 2) : name);
-      break;
+      std::string const name = repr(step.key);
+      return cat(".", name.size() > 2 ? name.substr(1, name.size() - 2) : name);
     }
-    case Step::Kind::part: out += cat(".", step->part); break;
+    case Step::Kind::part: return cat(".", step.part);
+  }
+  return {};
+}
+
+/// The place in the object; of a very deep one the outermost and innermost levels. Not recursive: it is asked where the stack is nearly full.
+std::string path(Step const* step) {
+  constexpr std::size_t outer = 40;
+  constexpr std::size_t inner = 20;
+  std::vector<Step const*> steps;
+  for (; step->parent != nullptr; step = step->parent) steps.push_back(step);
+  std::string out = "obj";
+  for (std::size_t i = steps.size(); i-- > 0;) {
+    if (steps.size() > outer + inner && i == steps.size() - outer - 1) {
+      out += "…";
+      i = inner;
+      continue;
+    }
+    out += in_words(*steps[i]);
   }
   return out;
 }
@@ -261,11 +272,7 @@ class Encoder {
     Py_ssize_t n = 0;
     char const* const data = PyUnicode_AsUTF8AndSize(o, &n);
     if (data == nullptr) {
-      if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) throw Raised{};
-      PyErr_Clear();
-      Ref const encoded = take(PyUnicode_AsEncodedString(o, "utf-8", "surrogatepass"));
-      begin(Op::text, 1, false);
-      return out_.bin(bytes_of(encoded.get()));
+      return text_with_surrogates(o);
     }
     // A reference costs three bytes or more, so very short texts are cheaper as they are.
     if (n > 2 && Py_REFCNT(o) > 1) {
@@ -274,6 +281,14 @@ class Encoder {
       memo_.insert(o, number);
     }
     out_.str({data, static_cast<std::size_t>(n)});
+  }
+
+  [[gnu::noinline]] void text_with_surrogates(PyObject* o) {
+    if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) throw Raised{};
+    PyErr_Clear();
+    Ref const encoded = take(PyUnicode_AsEncodedString(o, "utf-8", "surrogatepass"));
+    begin(Op::text, 1, false);
+    out_.bin(bytes_of(encoded.get()));
   }
 
   void integer(PyObject* o) {
@@ -288,6 +303,10 @@ class Encoder {
       if (big != static_cast<unsigned long long>(-1) || PyErr_Occurred() == nullptr) return out_.unsigned_integer(big);
       PyErr_Clear();
     }
+    big_integer(o);
+  }
+
+  [[gnu::noinline]] void big_integer(PyObject* o) {
     Ref const bits = take(PyObject_CallMethod(o, "bit_length", nullptr));
     Py_ssize_t const nbytes = PyLong_AsSsize_t(bits.get()) / 8 + 1;
     static PyObject* const to_bytes = intern("to_bytes");
@@ -299,7 +318,7 @@ class Encoder {
     out_.bin(bytes_of(encoded.get()));
   }
 
-  void bytes(PyObject* o) {
+  [[gnu::noinline]] void bytes(PyObject* o) {
     auto const content = bytes_of(o);
     bool const large = content.size() > static_cast<std::size_t>(inline_nbytes);
     bool const shared = content.size() > 2 && Py_REFCNT(o) > 1;
@@ -320,13 +339,13 @@ class Encoder {
     return {reinterpret_cast<std::byte const*>(PyBytes_AsString(o)), static_cast<std::size_t>(PyBytes_Size(o))};
   }
 
-  void bytearray(PyObject* o, bool shared) {
+  [[gnu::noinline]] void bytearray(PyObject* o, bool shared) {
     remember(o, shared, begin(Op::bytearray, 1, shared));
     data(BufferView(o, PyBUF_SIMPLE));
   }
 
   /// A data field: inline when small, else a payload that keeps the view.
-  void data(BufferView view) {
+  [[gnu::noinline]] void data(BufferView view) {
     auto const content = view.bytes();
     if (content.size() <= static_cast<std::size_t>(inline_nbytes)) return out_.bin(content);
     Keeper keeper;
@@ -363,7 +382,7 @@ class Encoder {
     out_.boolean(readonly);
   }
 
-  void complex(PyObject* o) {
+  [[gnu::noinline]] void complex(PyObject* o) {
     begin(Op::complex, 2, false);
     out_.real(PyComplex_RealAsDouble(o));
     out_.real(PyComplex_ImagAsDouble(o));
@@ -393,7 +412,7 @@ class Encoder {
   }
 
   /// Writes a list that holds nothing but floats as one payload. False: it holds something else, nothing was written.
-  bool floats(PyObject* o, Py_ssize_t n, bool shared) {
+  [[gnu::noinline]] bool floats(PyObject* o, Py_ssize_t n, bool shared) {
     for (Py_ssize_t i = 0; i < n; ++i) {
       if (Py_TYPE(PyList_GetItem(o, i)) != &PyFloat_Type) return false;
     }
@@ -550,7 +569,7 @@ class Encoder {
 
   // ── Names ──────────────────────────────────────────────────────────────────────────────────────────────
 
-  void name_node(PyObject* o, PyObject* qualname, Step const* at) {
+  [[gnu::noinline]] void name_node(PyObject* o, PyObject* qualname, Step const* at) {
     std::uint32_t const index = name(o, qualname, role::hand_on, at);
     begin(Op::name, 1, false);
     out_.unsigned_integer(index);
@@ -630,14 +649,14 @@ class Encoder {
     return entry->second;
   }
 
-  void dtype(PyObject* o, bool shared, Step const* at) {
+  [[gnu::noinline]] void dtype(PyObject* o, bool shared, Step const* at) {
     Dtype const& known = dtype_of(o);
     if (known.raw.empty()) return fallback_adapter(o, "numpy.dtype", shared, at, known.why_not);
     remember(o, shared, begin(Op::dtype, 1, shared));
     out_.raw(known.raw);
   }
 
-  void scalar(PyObject* o, bool shared, Step const* at) {
+  [[gnu::noinline]] void scalar(PyObject* o, bool shared, Step const* at) {
     Ref const dt = attr(o, globals().dtype);
     Dtype const& known = dtype_of(dt.get());
     if (!known.why_not.empty() || known.object) return reduce(o, class_info(Py_TYPE(o)), shared, at);
@@ -772,7 +791,7 @@ class Encoder {
     note(at, o, std::string(utf8(info.wire_name.get())), "host", {}, 0, "");
   }
 
-  void write_adapted(PyObject* o, std::uint32_t wire_index, Ref value, bool shared, Step const* at) {
+  [[gnu::noinline]] void write_adapted(PyObject* o, std::uint32_t wire_index, Ref value, bool shared, Step const* at) {
     std::size_t const start = out_.size();
     std::uint32_t const number = begin(Op::adapted, 2, shared);
     out_.unsigned_integer(wire_index);
@@ -782,7 +801,7 @@ class Encoder {
   }
 
   /// What the walk itself cannot write of NumPy goes through the adapter of that wire name; without one by its reduce method.
-  void fallback_adapter(PyObject* o, char const* wire_name, bool shared, Step const* at, std::string const& why) {
+  [[gnu::noinline]] void fallback_adapter(PyObject* o, char const* wire_name, bool shared, Step const* at, std::string const& why) {
     Ref const name = str(wire_name);
     PyObject* const hook = dict_get(globals().adapters_by_type, name.get());
     if (hook != nullptr) {
@@ -800,7 +819,7 @@ class Encoder {
     reduce(o, generic, shared, at);
   }
 
-  void arrow(PyObject* o, ClassInfo& info, bool shared, Step const* at) {
+  [[gnu::noinline]] void arrow(PyObject* o, ClassInfo& info, bool shared, Step const* at) {
     std::size_t const before = writer_.payloads().size();
     std::uint32_t const number = encode_arrow_node(o, utf8(info.wire_name.get()), shared, at);
     remember(o, shared, number);
@@ -992,7 +1011,7 @@ class Encoder {
     return list;
   }
 
-  void arguments(PyObject* args, Py_ssize_t first, Step const* at) {
+  [[gnu::noinline]] void arguments(PyObject* args, Py_ssize_t first, Step const* at) {
     if (!PyTuple_Check(args)) unsupported(at, "constructor arguments that are no tuple");
     Py_ssize_t const n = PyTuple_Size(args);
     out_.array(static_cast<std::size_t>(n - first));
@@ -1000,7 +1019,7 @@ class Encoder {
     for (Py_ssize_t i = first; i < n; ++i) node(PyTuple_GetItem(args, i), &step);
   }
 
-  void keyword_arguments(PyObject* kwargs, Step const* at) {
+  [[gnu::noinline]] void keyword_arguments(PyObject* kwargs, Step const* at) {
     if (Py_TYPE(kwargs) != &PyDict_Type) unsupported(at, "keyword arguments that are no dict");
     out_.map(static_cast<std::size_t>(PyDict_Size(kwargs)));
     PyObject* key = nullptr;
@@ -1015,7 +1034,7 @@ class Encoder {
     }
   }
 
-  void raw_nodes(PyObject* list, Step const* at, bool pairs) {
+  [[gnu::noinline]] void raw_nodes(PyObject* list, Step const* at, bool pairs) {
     Py_ssize_t const n = list == nullptr ? 0 : PyList_Size(list);
     if (n == 0) return out_.nil();
     out_.array(static_cast<std::size_t>(pairs ? 2 * n : n));
@@ -1036,7 +1055,7 @@ class Encoder {
 
   // ── Pickle ─────────────────────────────────────────────────────────────────────────────────────────────
 
-  Ref pickle_by_value(PyObject* o, bool whole, Step const* at, std::string const& why) {
+  [[gnu::noinline]] Ref pickle_by_value(PyObject* o, bool whole, Step const* at, std::string const& why) {
     Ref result(PyObject_CallFunctionObjArgs(globals().by_value, o, whole ? Py_True : Py_False, nullptr));
     if (!result) {
       if (!PyErr_ExceptionMatches(PyExc_Exception)) throw Raised{};
@@ -1118,7 +1137,7 @@ class Encoder {
       return;
     }
     run_lazy_importer(cls);
-    if (PyObject* const adapter = dict_get(g.adapters_by_type, cls)) {
+    if (PyObject* const adapter = adapter_of(cls)) {
       info.wire_name = Ref::borrow(PyTuple_GetItem(adapter, 0));
       PyObject* const hook = PyTuple_GetItem(adapter, 1);
       if (PyUnicode_Check(hook)) {
@@ -1184,6 +1203,16 @@ class Encoder {
            same_method(cls, ndarray, g.dunder_setstate) && same_method(cls, ndarray, g.dunder_getstate);
   }
 
+  /// By the class itself, or by its name where an adapter does without importing the class.
+  static PyObject* adapter_of(PyObject* cls) {
+    Globals const& g = globals();
+    if (PyObject* const adapter = dict_get(g.adapters_by_type, cls)) return adapter;
+    Ref const module = try_attr(cls, g.dunder_module);
+    Ref const path = try_attr(cls, g.dunder_qualname);
+    if (!module || !path || !PyUnicode_Check(module.get()) || !PyUnicode_Check(path.get())) return nullptr;
+    return dict_get(g.adapters_by_type, str(cat(utf8(module.get()), ":", utf8(path.get()))).get());
+  }
+
   static void run_lazy_importer(PyObject* cls) {
     Globals const& g = globals();
     if (PyDict_Size(g.lazy) == 0) return;
@@ -1244,15 +1273,13 @@ class Encoder {
 
   // ── Saying what happened ───────────────────────────────────────────────────────────────────────────────
 
-  [[noreturn]] static void unsupported(Step const* at, std::string const& why) { raise(ErrorKind::unsupported, cat(path(at), ": ", why)); }
+  [[noreturn, gnu::noinline]] static void unsupported(Step const* at, std::string const& why) { raise(ErrorKind::unsupported, cat(path(at), ": ", why)); }
 
-  [[noreturn]] void too_deep(Step const* at) const {
-    Step const* step = at;
-    for (std::size_t i = 0; i + 20 < depth_ && step->parent != nullptr; ++i) step = step->parent;
-    raise(ErrorKind::unsupported, cat(path(step), "…: nested ", depth_, " deep; at most ", limits::depth, ", or what this thread's stack holds"));
+  [[noreturn, gnu::noinline]] void too_deep(Step const* at) const {
+    unsupported(at, cat("nested ", depth_, " deep; at most ", limits::depth, ", or what this thread's stack holds"));
   }
 
-  [[noreturn]] static void changed(Step const* at) { raise(ErrorKind::failed, cat(path(at), " changed while it was encoded")); }
+  [[noreturn, gnu::noinline]] static void changed(Step const* at) { raise(ErrorKind::failed, cat(path(at), " changed while it was encoded")); }
 
   /// The error that is set, as text; clears it.
   static std::string error_text() {
@@ -1281,7 +1308,7 @@ class Encoder {
     throw Raised{};
   }
 
-  void note(Step const* at, PyObject* o, std::string const& adapter, char const* family, std::span<std::uint32_t const> payloads,
+  [[gnu::noinline]] void note(Step const* at, PyObject* o, std::string const& adapter, char const* family, std::span<std::uint32_t const> payloads,
             std::size_t nbytes, std::string const& reason) {
     if (options_.record == nullptr) [[likely]] return;
     Ref const numbers = take(PyList_New(0));
