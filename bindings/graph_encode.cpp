@@ -1137,17 +1137,14 @@ class Encoder {
       return;
     }
     run_lazy_importer(cls);
-    if (PyObject* const adapter = adapter_of(cls)) {
-      info.wire_name = Ref::borrow(PyTuple_GetItem(adapter, 0));
-      PyObject* const hook = PyTuple_GetItem(adapter, 1);
-      if (PyUnicode_Check(hook)) {
-        info.kind = Kind::arrow;
-        info.wire_name = Ref::borrow(hook);
-      } else {
-        info.kind = Kind::adapted;
-        info.hook = hook;
-      }
-      return;
+    if (PyObject* const adapter = adapter_of(cls)) return use_adapter(info, adapter);
+    // Arrow rebuilds a user's extension array by its type, so what fits the base fits the subclass.
+    Ref const mro = attr(cls, g.dunder_mro);
+    for (Py_ssize_t i = 1; i < PyTuple_Size(mro.get()); ++i) {
+      PyObject* const base = PyTuple_GetItem(mro.get(), i);
+      run_lazy_importer(base);
+      PyObject* const adapter = dict_get(g.adapters_by_type, base);
+      if (adapter != nullptr && PyUnicode_Check(PyTuple_GetItem(adapter, 1))) return use_adapter(info, adapter);
     }
     if (Numpy const* const np = numpy_if_loaded()) {
       if (cls == np->ndarray) {
@@ -1201,6 +1198,14 @@ class Encoder {
     Globals const& g = globals();
     return same_method(cls, ndarray, g.dunder_reduce_ex) && same_method(cls, ndarray, g.dunder_reduce) &&
            same_method(cls, ndarray, g.dunder_setstate) && same_method(cls, ndarray, g.dunder_getstate);
+  }
+
+  static void use_adapter(ClassInfo& info, PyObject* adapter) {
+    PyObject* const hook = PyTuple_GetItem(adapter, 1);
+    bool const arrow = PyUnicode_Check(hook) != 0;
+    info.kind = arrow ? Kind::arrow : Kind::adapted;
+    info.wire_name = Ref::borrow(arrow ? hook : PyTuple_GetItem(adapter, 0));
+    info.hook = arrow ? nullptr : hook;
   }
 
   /// By the class itself, or by its name where an adapter does without importing the class.

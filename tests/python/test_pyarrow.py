@@ -537,3 +537,33 @@ def test_a_frame_cut_short_is_malformed(cut: int) -> None:
     frames = transload.dumps(pa.table({"a": pa.array(range(100_000))}), families=("host",))
     with pytest.raises(ValueError, match="frame"):
         transload.loads([frames[0], bytes(frames[1])[:cut]])
+
+
+class _Pair(pa.ExtensionArray):
+    """A user's class for the arrays of his type."""
+
+
+class _PairType(pa.ExtensionType):
+    def __init__(self):
+        super().__init__(pa.int64(), "transload.test.pair")
+
+    def __arrow_ext_serialize__(self):
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type, serialized):
+        return cls()
+
+    def __arrow_ext_class__(self):
+        return _Pair
+
+
+def test_users_extension_array_keeps_its_class():
+    # The walk asked for the exact class only, and such an array went to pickle.
+    pa.register_extension_type(_PairType())
+    try:
+        array = pa.ExtensionArray.from_storage(_PairType(), pa.array([1, 2]))
+        (back,) = transload.loads(transload.dumps([array], ("host",)))
+        assert type(back) is _Pair and back.equals(array)
+    finally:
+        pa.unregister_extension_type("transload.test.pair")
