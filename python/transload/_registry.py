@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from . import _tables
@@ -50,6 +50,16 @@ def register(cls: type[T], *, name: str, encode: Callable[[T], Any], decode: Cal
     if not callable(encode) or not callable(decode):
         raise TypeError("encode and decode must be callable")
     _tables.adapters_by_type[cls] = (name, encode)
+    _tables.adapters_by_name[name] = decode
+
+
+def register_named(class_names: Iterable[str], name: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> None:
+    """As `register`, for the classes that ``module:qualified.name`` name, without importing them; for transload's own adapters.
+
+    >>> register_named(["some.module:Class"], "some.class", lambda obj: obj.value, lambda value: None)
+    """
+    for class_name in class_names:
+        _tables.adapters_by_type[class_name] = (name, encode)
     _tables.adapters_by_name[name] = decode
 
 
