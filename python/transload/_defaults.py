@@ -14,5 +14,5 @@ def _importer(module: str) -> None:
 
 
 _tables.trusted.update(NAMES)
-for _module in ("numpy", "pyarrow"):
+for _module in ("numpy", "pandas", "pyarrow", "scipy", "sklearn"):
     register_lazy(_module, lambda module=_module: _importer(module))  # type: ignore[misc]

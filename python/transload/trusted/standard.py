@@ -51,6 +51,8 @@ NAMES: dict[str, int] = {
     "collections:UserDict": MAKE | HAND_ON,
     "collections:UserList": MAKE | HAND_ON,
     "collections:UserString": MAKE | HAND_ON,
+    # Binds arguments to a callable of the same message; each of those may be handed on because it is harmless whatever its arguments.
+    "functools:partial": CALL | HAND_ON,
     "array:_array_reconstructor": CALL,
     "array:array": HAND_ON,
     "copyreg:_reconstructor": 0,  # calls any class's base; never

@@ -1,0 +1,40 @@
+"""Looking at values from the bytes before an object holds them. What fails is a ValueError, which the walk turns into Malformed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def need(fact: bool, what: str) -> None:
+    """Raise ValueError with `what` unless `fact`."""
+    if not fact:
+        raise ValueError(what)
+
+
+def ndarray(value: Any, what: str, ndim: int, kinds: str = "") -> Any:
+    """`value`, an array of exactly class ndarray with `ndim` dimensions and a dtype of one of `kinds` (any when empty)."""
+    import numpy as np
+
+    need(type(value) is np.ndarray, f"{what} is a {type(value).__qualname__}, not an array")
+    need(value.ndim == ndim, f"{what} has {value.ndim} dimensions, not {ndim}")
+    need(not kinds or value.dtype.kind in kinds, f"{what} is of {value.dtype}")
+    return value
+
+
+def within(values: Any, low: int, high: int, what: str) -> None:
+    """low ≤ each of `values` < high."""
+    if values.size:
+        need(int(values.min()) >= low and int(values.max()) < high, f"{what}: not all in [{low}, {high})")
+
+
+def integer(value: Any, what: str, low: int, high: int) -> int:
+    """`value`, an int from `low` to `high`."""
+    need(type(value) is int and low <= value <= high, f"{what} is {value!r}, not an int from {low} to {high}")
+    return int(value)
+
+
+def same_parts(state: Any, parts: tuple[str, ...], what: str) -> None:
+    """`state` is a dict that has all `parts`."""
+    need(type(state) is dict, f"the state of {what} is no dict")
+    for part in parts:
+        need(part in state, f"the state of {what} lacks {part}")

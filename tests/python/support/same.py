@@ -1,0 +1,115 @@
+"""Whether two objects are the same to the last bit: class, state, layout and sharing, found out by the reduce protocol."""
+
+from __future__ import annotations
+
+import array
+import types
+from typing import Any
+
+import numpy as np
+
+_ATOMS = (int, str, bytes, bool, type(None), type, types.FunctionType, types.BuiltinFunctionType, range, slice, np.ufunc, type(...), type(NotImplemented))
+
+
+def difference(a: Any, b: Any) -> str | None:
+    """Where `a` and `b` differ, in words; None when nowhere."""
+    return _Walk().walk(a, b, "obj")
+
+
+class _Walk:
+    def __init__(self) -> None:
+        self.pairs: dict[int, int] = {}
+        self.keep: list[Any] = []
+
+    def walk(self, a: Any, b: Any, at: str) -> str | None:
+        if type(a) is not type(b):
+            return f"{at}: {type(a)} became {type(b)}"
+        if isinstance(a, float):
+            return None if a == b or (a != a and b != b) else f"{at}: {a!r} became {b!r}"
+        if type(a) in (int, str, bytes, bool, type(None)):
+            return None if a == b else f"{at}: {a!r:.80} became {b!r:.80}"
+        if isinstance(a, _ATOMS):
+            return None if a is b or a == b else f"{at}: {a!r} became {b!r}"
+        if isinstance(a, types.MethodType):
+            return None if a.__func__ is b.__func__ else f"{at}: {a!r} became {b!r}"
+        if isinstance(a, complex):
+            return None if repr(a) == repr(b) else f"{at}: {a!r} became {b!r}"
+        if id(a) in self.pairs:
+            return None if self.pairs[id(a)] == id(b) else f"{at}: shared there, not here"
+        self.pairs[id(a)] = id(b)
+        self.keep += (a, b)
+        if isinstance(a, np.ndarray):
+            return self.arrays(a, b, at)
+        if isinstance(a, np.generic):
+            return None if a.dtype == b.dtype and (a.tobytes() == b.tobytes() or a.dtype.hasobject) else f"{at}: {a!r} became {b!r}"
+        if isinstance(a, (np.dtype, memoryview, array.array)):
+            equal = a == b and (not isinstance(a, memoryview) or (a.format, a.shape, a.readonly) == (b.format, b.shape, b.readonly))
+            return None if equal else f"{at}: {a!r} became {b!r}"
+        if type(a) in (list, tuple):
+            return self.sequences(a, b, at)
+        if type(a) is dict:
+            return self.dicts(a, b, at)
+        if isinstance(a, (set, frozenset)) and type(a) in (set, frozenset):
+            return self.sequences(sorted(a, key=repr), sorted(b, key=repr), at)
+        if type(a).__module__.startswith("pyarrow"):
+            return None if a.equals(b) else f"{at}: Arrow data differ"
+        return self.reduced(a, b, at)
+
+    def sequences(self, a: Any, b: Any, at: str) -> str | None:
+        if len(a) != len(b):
+            return f"{at}: {len(a)} items became {len(b)}"
+        for i, (x, y) in enumerate(zip(a, b, strict=True)):
+            if found := self.walk(x, y, f"{at}[{i}]"):
+                return found
+        return None
+
+    def dicts(self, a: Any, b: Any, at: str) -> str | None:
+        if found := self.sequences(list(a), list(b), f"{at}.keys()"):
+            return found
+        for key, x, y in zip(a, a.values(), b.values(), strict=True):
+            if found := self.walk(x, y, f"{at}[{key!r:.40}]"):
+                return found
+        return None
+
+    def arrays(self, a: Any, b: Any, at: str) -> str | None:
+        for what in ("dtype", "shape"):
+            if getattr(a, what) != getattr(b, what):
+                return f"{at}.{what}: {getattr(a, what)} became {getattr(b, what)}"
+        if a.flags.writeable != b.flags.writeable:
+            return f"{at}: writeable {a.flags.writeable} became {b.flags.writeable}"
+        if (a.flags.c_contiguous or a.flags.f_contiguous) and (a.flags.c_contiguous, a.flags.f_contiguous) != (b.flags.c_contiguous, b.flags.f_contiguous):
+            return f"{at}: C/F order {a.flags.c_contiguous, a.flags.f_contiguous} became {b.flags.c_contiguous, b.flags.f_contiguous}"
+        plain_a, plain_b = np.asarray(a), np.asarray(b)
+        if a.dtype.hasobject or a.dtype.kind == "T":
+            if found := self.sequences(plain_a.ravel().tolist(), plain_b.ravel().tolist(), at):
+                return found
+        elif a.dtype.names is not None:
+            for name in a.dtype.names:
+                if found := self.arrays(plain_a[name], plain_b[name], f"{at}[{name!r}]"):
+                    return found
+        elif plain_a.tobytes() != plain_b.tobytes() and not np.array_equal(plain_a, plain_b, equal_nan=True):  # longdouble has padding
+            return f"{at}: values differ"
+        if isinstance(a, np.ma.MaskedArray):
+            for what in ("_mask", "_fill_value", "_hardmask"):
+                if found := self.walk(getattr(a, what), getattr(b, what), f"{at}.{what}"):
+                    return found
+        if attributes := getattr(a, "__dict__", None):
+            return self.dicts({k: v for k, v in attributes.items() if k[:1] != "_"}, {k: v for k, v in b.__dict__.items() if k[:1] != "_"}, f"{at}.__dict__")
+        return None
+
+    def reduced(self, a: Any, b: Any, at: str) -> str | None:
+        try:
+            x, y = a.__reduce_ex__(5), b.__reduce_ex__(5)
+        except TypeError:
+            return None if a == b or type(a).__reduce_ex__ is object.__reduce_ex__ else f"{at}: {a!r} became {b!r}"
+        if isinstance(x, str):
+            return None if a is b else f"{at}: {a!r} became {b!r}"
+        x, y = ([list(part) if i in (3, 4) and part is not None else part for i, part in enumerate(parts)] for parts in (x, y))
+        for i, (p, q) in enumerate(zip(x, y, strict=True)):
+            self.keep += (p, q)
+            if i == 2 and type(p) is type(q) is dict:  # attributes have no order
+                p, q = ({key: part[key] for key in sorted(part, key=repr) if key != "_cache"} for part in (p, q))
+                self.keep += (p, q)
+            if found := self.walk(p, q, at if i == 2 else f"{at}.__reduce__()[{i}]"):
+                return found
+        return None
