@@ -230,6 +230,12 @@ TEST(Value, InlineArraysAreAligned) {
   }
 }
 
+TEST(Value, AnEmptyInlineArrayHasNoBytesToAlign) {
+  // Was a memcpy to null (found by tests/fuzz/message_fuzz).
+  Value const root = value_of([&](Packer& out) { op(out, Op::array, 3), out.str("<f8"), out.bin({}), out.integer(0); });
+  EXPECT_TRUE(root.as_array<double>().to_vector().empty());
+}
+
 TEST(Value, ScalarsAreNumbers) {
   auto const scalar = [](char const* dtype, auto item) {
     return value_of([&](Packer& out) {

@@ -28,7 +28,7 @@ class Printer {
 
   void print(Value const& value, std::size_t depth) {
     if (nlines_ > options_.max_lines) return;
-    if (value.is_marked()) {
+    if (value.is_shared()) {
       auto const [at, fresh] = seen_.try_emplace(value.id(), seen_.size());
       if (!fresh) {
         out_ += cat("<the same as #", at->second, ">");

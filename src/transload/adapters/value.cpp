@@ -59,7 +59,7 @@ using msgpack::Token;
 using msgpack::Type;
 
 namespace node_flags {
-constexpr std::uint8_t marked = 1;
+constexpr std::uint8_t shared = 1;      // a REF names it
 constexpr std::uint8_t usable = 2;    // REF may name it: complete, or a kind that can be referred to from inside
 constexpr std::uint8_t big = 4;       // integer: above INT64_MAX
 constexpr std::uint8_t in_line = 8;   // bytes: inside the header
@@ -67,20 +67,24 @@ constexpr std::uint8_t record = 16;   // dict: keys from a shape
 constexpr std::uint8_t floats = 32;   // array: a list of floats
 }  // namespace node_flags
 
+struct Complex {
+  double re, im;
+};
+
+struct Span {
+  std::uint32_t first, count;  // children
+  std::uint32_t offset, size;  // header bytes
+};
+
 struct Node {
   ValueKind kind = ValueKind::none;
   std::uint8_t flags = 0;
   std::uint32_t which = 0;  // index into names, shapes, arrays_, dtypes_ or payloads, as the kind has it
   union {
-    std::int64_t integer = 0;
+    std::int64_t integer;
     double real;
-    struct {
-      double re, im;
-    } complex;
-    struct {
-      std::uint32_t first, count;  // children
-      std::uint32_t offset, size;  // header bytes
-    } span;
+    Complex complex;
+    Span span = {};
   };
 };
 static_assert(sizeof(Node) == 24);
@@ -152,7 +156,7 @@ class Document : public std::enable_shared_from_this<Document> {
   /// Bytes of `data`, at a multiple of `align` (in the header they lie anywhere).
   [[nodiscard]] std::span<std::byte const> bytes(Data const& data, std::size_t align) const {
     if (!data.in_line) return payload(data.payload);
-    if (reinterpret_cast<std::uintptr_t>(data.bytes.data()) % align == 0) return data.bytes;
+    if (data.bytes.empty() || reinterpret_cast<std::uintptr_t>(data.bytes.data()) % align == 0) return data.bytes;
     std::lock_guard const lock(mutex_);
     if (auto const at = aligned_.find(data.bytes.data()); at != aligned_.end()) return at->second.bytes();
     Buffer copy = Buffer::allocate(data.bytes.size(), *resource_);
@@ -315,10 +319,7 @@ class Document : public std::enable_shared_from_this<Document> {
     if (open.mode == Mode::last) {
       std::uint32_t const result = children_[open.slot - 1];
       children_[open.out] = result;
-      if (open.memo != none_memo) {
-        memo_[open.memo] = result;
-        if (result > 2) nodes_[result].flags |= node_flags::marked;
-      }
+      if (open.memo != none_memo) memo_[open.memo] = result;
       return;
     }
     Node& node = nodes_[open.node];
@@ -357,10 +358,7 @@ class Document : public std::enable_shared_from_this<Document> {
   /// Gives the node its memo number and its place.
   void place(std::uint32_t node, std::uint32_t slot, std::uint32_t memo) {
     children_[slot] = node;
-    if (memo != none_memo) {
-      memo_[memo] = node;
-      if (node > 2) nodes_[node].flags |= node_flags::marked;  // None, False and True are one node each
-    }
+    if (memo != none_memo) memo_[memo] = node;
   }
 
   /// A value that is no tagged array.
@@ -494,6 +492,8 @@ class Document : public std::enable_shared_from_this<Document> {
         if (number >= memo_.size() || memo_[number] == pending || (nodes_[memo_[number]].flags & node_flags::usable) == 0) {
           Reader::fail_at(number_at, cat("REF: object ", number, number >= memo_.size() ? " has not begun" : " is not complete"));
         }
+        // None, False and True are one node each, and always shared.
+        if (memo_[number] > 2) nodes_[memo_[number]].flags |= node_flags::shared;
         place(memo_[number], slot, memo);
         return;
       }
@@ -823,7 +823,7 @@ ValueKind Value::kind() const noexcept { return document_ == nullptr ? ValueKind
 
 bool Value::is_floats() const noexcept { return kind() == ValueKind::array && (document_->node(node_).flags & flags::floats) != 0; }
 
-bool Value::is_marked() const noexcept { return document_ != nullptr && (document_->node(node_).flags & flags::marked) != 0; }
+bool Value::is_shared() const noexcept { return document_ != nullptr && (document_->node(node_).flags & flags::shared) != 0; }
 
 void Value::wrong(std::string_view wanted) const {
   if (kind() == ValueKind::error) raise(ErrorKind::failed, cat("the sender could not encode this value: ", get_text()));

@@ -86,8 +86,8 @@ class Value {
 
   /// A number of this value: unique in its message. Values with the same number are one object.
   [[nodiscard]] std::uint32_t id() const noexcept { return node_; }
-  /// Whether the message refers to this value more than once, perhaps.
-  [[nodiscard]] bool is_marked() const noexcept;
+  /// Whether the message refers to this value a second time.
+  [[nodiscard]] bool is_shared() const noexcept;
   friend bool operator==(Value const&, Value const&) noexcept = default;
 
   /// The value as T: bool, an integer (range-checked), float (from int too), std::complex<double>, std::string,
