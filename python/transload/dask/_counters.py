@@ -65,7 +65,7 @@ def own_kind(value: object) -> str:
     """Sort what Dask pickles for itself: "exceptions", "functions", "graphs" or "control"."""
     if isinstance(value, (BaseException, TracebackType)):
         return "exceptions"
-    top = type(value).__module__.partition(".")[0]
+    top = str(type(value).__module__).partition(".")[0]
     if top in ("dask", "distributed"):
         return "functions" if type(value).__name__.endswith("Plugin") else "graphs"
     if callable(value):

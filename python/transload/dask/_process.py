@@ -27,6 +27,7 @@ PRELOAD = "transload.dask.preload"
 
 _lock = threading.RLock()
 _speakers: weakref.WeakSet[Any] = weakref.WeakSet()
+_speaker_refs: tuple[weakref.ref[Any], ...] = ()  # the same, to be read by any thread
 _measurers: weakref.WeakSet[Any] = weakref.WeakSet()
 _patches: list[tuple[Any, str, Any, Any]] = []
 _client_preload: tuple[Any, list[str]] | None = None
@@ -36,13 +37,16 @@ refusals_of: Callable[[Any], bool] = lambda worker: False  # set by _worker: doe
 
 def speaking() -> bool:
     """Tell whether a client, worker or scheduler of this process has transload turned on."""
-    return any(getattr(owner.status, "name", owner.status) != "closed" for owner in _speakers)
+    owners = [ref() for ref in _speaker_refs]
+    return any(o is not None and getattr(o.status, "name", o.status) != "closed" for o in owners)
 
 
 def join(owner: object) -> None:
     """Turn transload on in this process on behalf of `owner` (a client, worker or scheduler; weakly held)."""
+    global _speaker_refs
     with _lock:
         _speakers.add(owner)
+        _speaker_refs = tuple(map(weakref.ref, _speakers))
         _install()
         _preload_clients(True)
 
@@ -52,8 +56,10 @@ def leave(owner: object) -> None:
 
     The decoder stays: what was spilled or published in our form can still be read.
     """
+    global _speaker_refs
     with _lock:
         _speakers.discard(owner)
+        _speaker_refs = tuple(map(weakref.ref, _speakers))
         _settle()
 
 

@@ -109,7 +109,7 @@ def _is_dasks_own(value: object) -> bool:
         # An exception or traceback that error_message() has pickled. It may be kept by the scheduler and shown to any
         # client, so it must stay readable for all; data that looks the same travels as Dask's raw bytes, just as well.
         return value[:1] == b"\x80" and value[-1:] == b"." or value.startswith(REPORT)
-    return type(value).__module__.partition(".")[0] in ("dask", "distributed")
+    return str(type(value).__module__).partition(".")[0] in ("dask", "distributed")
 
 
 # ── encode ────────────────────────────────────────────────────────────────────────────────────────────────────

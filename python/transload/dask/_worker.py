@@ -2,7 +2,7 @@
 
 In stock Dask a value that cannot be encoded or decoded on its way between two workers stalls the task that waits for it
 (distributed#6705). Here a `Refusal` takes the value's place, `execute` gives its error to the task, and the Refusal is
-dropped again; it never leaves the worker.
+dropped again; it never leaves the worker, and the scheduler never hears of it.
 """
 
 from __future__ import annotations
@@ -90,8 +90,9 @@ class WorkerRole:
         for holder, before in self._lists:
             holder.deserializers = with_marker(before, scheme)
 
-        self._gather_dep, self._execute = worker.gather_dep, worker.execute
-        worker.gather_dep, worker.execute = self.gather_dep, self.execute
+        self._methods = {name: getattr(worker, name) for name in ("gather_dep", "execute", "batched_send")}
+        for name in self._methods:
+            setattr(worker, name, getattr(self, name))
         self._handlers = {op: worker.handlers[op] for op in ("get_data", "gather")}
         worker.handlers["get_data"] = _around(self._handlers["get_data"], self.get_data)
         worker.handlers["gather"] = _around(self._handlers["gather"], self.gather)
@@ -104,10 +105,11 @@ class WorkerRole:
             return
         for holder, before in self._lists:
             holder.deserializers = before
-        worker.gather_dep, worker.execute = self._gather_dep, self._execute
-        for name in ("gather_dep", "execute"):  # methods of the class, unless somebody replaced them before us
-            if getattr(worker.__dict__[name], "__func__", None) is getattr(type(worker), name):
-                del worker.__dict__[name]
+        for name, before in self._methods.items():
+            if getattr(before, "__func__", None) is getattr(type(worker), name):
+                worker.__dict__.pop(name, None)  # a method of the class, as in a worker that nobody touched
+            else:
+                setattr(worker, name, before)
         worker.handlers.update(self._handlers)
 
     # ── refusals ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -115,12 +117,12 @@ class WorkerRole:
     def refusal(self, key: Any) -> Refusal | None:
         """Return the Refusal that stands for `key` on this worker now."""
         worker = self._worker()
-        if worker is None or key not in self._refused:
+        if worker is None or key not in self._refused or key not in worker.data:
             return None
-        value = worker.data.get(key) if key in worker.data else None
+        value = worker.data[key]
         if isinstance(value, Refusal):
             return value
-        self._refused.discard(key)  # released since, or a good value came
+        self._refused.discard(key)  # a good value came since
         return None
 
     def holds_refusals(self) -> bool:
@@ -128,22 +130,43 @@ class WorkerRole:
 
     def _refuse(self, key: Any, error: BaseException) -> Refusal:
         logger.warning("%r cannot be brought here; what needs it will fail: %s", key, error)
+        worker = self._worker()
+        if worker is not None:
+            self._refused.intersection_update(worker.state.tasks)
         self._refused.add(key)
+        self._forget_soon(key)
         return Refusal(error)
+
+    def _forget_soon(self, key: Any) -> None:
+        worker = self._worker()
+        if worker is not None:
+            with contextlib.suppress(AsyncTaskGroupClosedError):
+                worker._ongoing_background_tasks.call_soon(self._forget, key)
 
     async def _forget(self, key: Any) -> None:
         """Drop a Refusal as soon as no task here waits for its key, so that a later try fetches the value anew."""
-        for pause in (0, 0.05, 0.2, 1, 5):
+        for pause in (0.01, 0.05, 0.2, 1, 5):
             await asyncio.sleep(pause)
             worker = self._worker()
-            if worker is None or self.refusal(key) is None:
+            if worker is None:
                 return
+            if self.refusal(key) is None:
+                continue  # not in its place yet, or gone
             ts = worker.state.tasks.get(key)
             if ts is not None and not any(t.state in _NEEDS_VALUE for t in ts.dependents):
                 worker.handle_stimulus(RemoveReplicasEvent(keys=[key], stimulus_id=f"transload-refused-{time()}"))
                 return
 
     # ── what is replaced in the worker ────────────────────────────────────────────────────────────────────────
+
+    def batched_send(self, message: dict[str, Any]) -> None:
+        """Send to the scheduler; it is not told of refused values, so that it takes no Refusal for a copy of one."""
+        if self._refused and message.get("op") == "add-keys":
+            keys = [key for key in message["keys"] if self.refusal(key) is None]
+            if not keys:
+                return
+            message = {**message, "keys": keys}
+        self._methods["batched_send"](message)
 
     async def execute(self, key: Any, *, stimulus_id: str) -> Any:
         """Run a task; it fails at once where a value that it needs was refused."""
@@ -153,20 +176,19 @@ class WorkerRole:
             refusal = self.refusal(dependency.key)
             if refusal is None:
                 continue
-            assert worker is not None and ts is not None
-            with contextlib.suppress(AsyncTaskGroupClosedError):
-                worker._ongoing_background_tasks.call_soon(self._forget, dependency.key)
+            assert ts is not None
+            self._forget_soon(dependency.key)
             try:
                 raise refusal.error
             except BaseException as error:  # caught here, so that the report has a traceback
                 return ExecuteFailureEvent.from_exception(
                     error, key=key, run_id=ts.run_id, stimulus_id=f"task-erred-{time()}"
                 )
-        return await self._execute(key, stimulus_id=stimulus_id)
+        return await self._methods["execute"](key, stimulus_id=stimulus_id)
 
     async def gather_dep(self, worker: str, to_gather: Collection[Any], total_nbytes: int, *, stimulus_id: str) -> Any:
         """Fetch values from another worker; one that does not arrive whole is refused, the others are fetched again."""
-        event = await self._gather_dep(worker, to_gather, total_nbytes, stimulus_id=stimulus_id)
+        event = await self._methods["gather_dep"](worker, to_gather, total_nbytes, stimulus_id=stimulus_id)
         here = self._worker()
         if not isinstance(event, GatherDepFailureEvent) or here is None:
             return event

@@ -52,6 +52,7 @@ def test_worker_to_worker(client, a, b, what):
     y = client.submit(lambda x: 1, x, workers=b)
     with pytest.raises(Exception, match=text):
         y.result(timeout=20)
+    assert client.who_has(x)[x.key] == (a,)  # the scheduler never takes the refusal for a copy
     assert client.submit(lambda x: 2, x, workers=a).result(timeout=20) == 2  # where it is, it can be used
     nothing_stands(client)
     works(client, a, b)

@@ -199,7 +199,7 @@ def test_restarted_and_late_workers_are_on(make_cluster):
         client.wait_for_workers(2)
         names = cluster.addresses(client)
         end = time.monotonic() + 10
-        while client.run(standing.of_this_worker)[names["late"]]["own"] != ["execute", "gather_dep"]:
+        while client.run(standing.of_this_worker)[names["late"]]["own"] != ["batched_send", "execute", "gather_dep"]:
             assert time.monotonic() < end
         transload.dask.report(client, reset=True)
         x = client.scatter(FRAME, workers=[names["late"]], hash=False)

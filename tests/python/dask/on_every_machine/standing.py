@@ -37,7 +37,7 @@ def of_this_worker(dask_worker):
     w = dask_worker
     return {
         "lists": [w.rpc.deserializers, w.rpc.serializers, w.scheduler.deserializers],
-        "own": sorted(set(w.__dict__) & {"gather_dep", "execute"}),
+        "own": sorted(set(w.__dict__) & {"gather_dep", "execute", "batched_send"}),
         "handlers": {op: inspect.unwrap(w.handlers[op]) is w.handlers[op] for op in ("get_data", "gather")},
         "plugins": sorted(w.plugins),
     }
