@@ -129,9 +129,9 @@ def _set(field: str, node: int, value: int) -> Any:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (_set("left_child", 0, 10_000), "children"), (_set("right_child", 0, 10_000), "children"), (_set("left_child", 2, 0), "children"), (_set("left_child", 2, 1), "after its child"),
-        (_set("left_child", 0, 3), "child of two"), (_set("feature", 0, 6), "features"), (_set("feature", 0, -1), "features"), (_set("left_child", 0, -1), "inner nodes"),
-        (_set("left_child", 2, -5), "children"),
+        (_set("left_child", 0, 10_000), "child 10000"), (_set("right_child", 0, 10_000), "child 10000"), (_set("left_child", 2, 0), "child 0"), (_set("left_child", 2, 1), "child 1"),
+        (_set("left_child", 0, 3), "child of two"), (_set("feature", 0, 6), "feature 6 of 6"), (_set("feature", 0, -1), "feature -1"), (_set("left_child", 0, -1), "inner nodes"),
+        (_set("left_child", 2, -5), "child -5"),
     ],
 )
 def test_tree_whose_nodes_lead_astray_is_refused(change: Any, says: str) -> None:
@@ -143,6 +143,15 @@ def test_tree_whose_nodes_lead_astray_is_refused(change: Any, says: str) -> None
 def test_tree_that_lies_about_its_size_is_refused(state: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="max_depth|node_count"):
         _tree_message(lambda nodes: None, **state)
+
+
+@pytest.mark.parametrize(("field", "value"), [("left", 99), ("right", 0), ("left", 2), ("feature_idx", -1), ("is_leaf", 1), ("is_categorical", 1)])
+def test_predictor_whose_nodes_lead_astray_is_refused(field: str, value: int) -> None:
+    predictor = objects.fitted("HistGradientBoostingClassifier")._predictors[0][0]
+    nodes = predictor.nodes.copy()
+    nodes[field][0] = value
+    with pytest.raises(ValueError):
+        _decoder("sklearn.predictor")({**predictor.__dict__, "nodes": nodes})
 
 
 def test_estimator_with_a_tree_of_other_features_is_refused() -> None:

@@ -6,52 +6,17 @@ Their state comes from the bytes, so it is looked at before an object holds it: 
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable
 from typing import Any
 
-from .. import _tables
+from .. import _core, _tables
 from .._registry import register_named
-from ._checks import integer, ndarray, need, within
+from ._checks import integer, ndarray, need, same_parts, within
 
 
 # ── Trees ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def check_tree(left: Any, right: Any, inner: Any, feature: Any, n_features: int, max_depth: int | None) -> None:
-    """A tree whose nodes come before their children, each the child of one node: so every walk ends, and stays inside.
-
-    Parameters
-    ----------
-    left, right, feature : ndarray of int, shape (n_nodes,)
-    inner : ndarray of bool, shape (n_nodes,)
-        Which nodes have children.
-    n_features : int
-    max_depth : int or None
-        What the tree says about its depth.
-    """
-    import numpy as np
-
-    n = len(left)
-    at = np.flatnonzero(inner)
-    lefts, rights = left[at].astype("i8"), right[at].astype("i8")
-    children = np.concatenate((lefts, rights))
-    need(2 * len(at) + 1 == n, f"{len(at)} inner nodes in a tree of {n}")
-    within(children, 1, n, "children of nodes")
-    need(bool((lefts > at).all() and (rights > at).all()), "a node comes after its child")
-    seen = np.zeros(n, bool)
-    seen[children] = True
-    need(int(np.count_nonzero(seen)) == n - 1, "a node is the child of two")
-    within(feature[at], 0, n_features, "features of nodes")
-    if max_depth is not None:
-        level, depth = np.zeros(1, "i8"), 0
-        while True:
-            level = level[inner[level]]
-            if not level.size:
-                break
-            level = np.concatenate((left[level], right[level])).astype("i8")
-            depth += 1
-        need(depth <= max_depth < max(n, 1) + 1, f"max_depth is {max_depth}, the nodes are {depth} deep")
 
 
 def _encode_tree(tree: Any) -> tuple[Any, ...]:
@@ -59,42 +24,51 @@ def _encode_tree(tree: Any) -> tuple[Any, ...]:
     return (*arguments, state)
 
 
+@functools.cache
+def _fields(dtype: Any, left: str, right: str, feature: str, leaf: str | None) -> tuple[int, ...]:
+    """Where the fields of a node lie, for `_core.check_tree`."""
+    fields = dtype.fields
+    return fields[left][1], fields[right][1], fields[feature][1], fields[left][0].itemsize, -1 if leaf is None else fields[leaf][1]
+
+
 def _decode_tree(value: Any) -> Any:
-    from sklearn.tree._tree import Tree
+    from sklearn.tree import _tree
 
     n_features, n_classes, n_outputs, state = value
     integer(n_outputs, "n_outputs", 1, 1 << 24)
     integer(n_features, "n_features", 0, 1 << 40)
     need(ndarray(n_classes, "n_classes", 1, "i").shape == (n_outputs,), "n_classes does not fit n_outputs")
     within(n_classes, 1, 1 << 24, "n_classes")
-    nodes = ndarray(state["nodes"], "nodes", 1, "V")
-    count = integer(state["node_count"], "node_count", 0, len(nodes))
-    need(count == len(nodes) and set(state) == {"max_depth", "node_count", "nodes", "values"}, "node_count does not fit the nodes")
-    tree = Tree(n_features, n_classes, n_outputs)
+    need(type(state) is dict and set(state) == {"max_depth", "node_count", "nodes", "values"}, "the state is not that of a tree")
+    count = len(ndarray(state["nodes"], "nodes", 1, "V"))
+    need(state["node_count"] == count, f"node_count is {state['node_count']!r}, there are {count} nodes")
+    max_depth = integer(state["max_depth"], "max_depth", -1 if count == 0 else 0, max(count, 1))
+    tree = _tree.Tree(n_features, n_classes, n_outputs)
     tree.__setstate__(state)  # checks dtypes and the shape of values, and copies
     if count:
-        _check_nodes(nodes, n_features, integer(state["max_depth"], "max_depth", 0, count))
+        # The copy is looked at: nobody else can write to it.
+        where = _fields(_tree.NODE_DTYPE, "left_child", "right_child", "feature", None)
+        depth = _core.check_tree(tree.__getstate__()["nodes"], *where, n_features)
+        need(depth <= max_depth, f"max_depth is {max_depth}, the nodes are {depth} deep")
     return tree
-
-
-def _check_nodes(nodes: Any, n_features: int, max_depth: int) -> None:
-    left = nodes["left_child"]
-    check_tree(left, nodes["right_child"], left != -1, nodes["feature"], n_features, max_depth)
 
 
 register_named(["sklearn.tree._tree:Tree"], "sklearn.tree", _encode_tree, _decode_tree)
 
 
 def _decode_predictor(state: Any) -> Any:
+    from sklearn.ensemble._hist_gradient_boosting import common
     from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 
+    same_parts(state, ("nodes", "binned_left_cat_bitsets", "raw_left_cat_bitsets"), "a predictor")
     nodes = ndarray(state["nodes"], "nodes", 1, "V")
-    need(nodes.dtype.names is not None and len(nodes) > 0, "nodes without fields")
+    if nodes.dtype != common.PREDICTOR_RECORD_DTYPE:
+        nodes = nodes.astype(common.PREDICTOR_RECORD_DTYPE, casting="same_kind")
     for name in ("binned_left_cat_bitsets", "raw_left_cat_bitsets"):
         need(ndarray(state[name], name, 2, "u").shape[1] == 8, f"{name} are not 8 words wide")
     categorical = nodes["is_categorical"] != 0
     within(nodes["bitset_idx"][categorical], 0, min(len(state["binned_left_cat_bitsets"]), len(state["raw_left_cat_bitsets"])), "bitset_idx")
-    check_tree(nodes["left"], nodes["right"], nodes["is_leaf"] == 0, nodes["feature_idx"], 1 << 31, None)
+    _core.check_tree(nodes, *_fields(common.PREDICTOR_RECORD_DTYPE, "left", "right", "feature_idx", "is_leaf"), 1 << 31)
     predictor = TreePredictor.__new__(TreePredictor)
     predictor.__setstate__(state)
     return predictor
