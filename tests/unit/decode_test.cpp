@@ -194,6 +194,15 @@ TEST(Decode, NumbersWidenAndAreRangeChecked) {
   });
 }
 
+TEST(Decode, TextsComeFromArraysOfText) {
+  char32_t const wide[] = {U'a', 0, U'é', U'\U0001F600'};
+  NdView const view(std::make_shared<DType const>(DType::parse("<U2")), std::as_bytes(std::span(wide)), {2});
+  EXPECT_EQ(deserialize<std::vector<std::string>>(serialize(Tree(view))), (std::vector<std::string>{"a", "é\U0001F600"}));
+  NdView const narrow(std::make_shared<DType const>(DType::parse("|S3")), std::as_bytes(std::span("ab\0c\0", 6)), {2});
+  EXPECT_EQ(deserialize<std::vector<std::string>>(serialize(Tree(narrow))), (std::vector<std::string>{"ab", "c"}));
+  error_of([] { (void)through<std::vector<std::string>>(std::vector<double>{1}); });
+}
+
 TEST(Decode, ViewsBorrowFromTheMessage) {
   struct Views {
     NdView any;

@@ -115,6 +115,16 @@ TEST(Message, SharedMessagesOutliveEachOther) {
   EXPECT_EQ(Header::parse(second.header.bytes()).sizes.size(), 1U);
 }
 
+TEST(Message, AHeaderThatAsksForMoreFramesThanThereAreIsRefusedFirst) {
+  HeaderWriter writer;
+  writer.root().nil();
+  std::vector<std::byte> const bytes(1000);
+  writer.add_payload(bytes);
+  Message const message = make_message(writer, {.pack_limit = 0, .split_limit = 1}, default_resource());
+  EXPECT_EQ(Header::parse(message.header.bytes(), 1000).layout.frame_nbytes.size(), 1000U);
+  EXPECT_THROW((void)Header::parse(message.header.bytes(), 999), Error);
+}
+
 class Codec : public testing::TestWithParam<char const*> {};
 
 TEST_P(Codec, GivesBackWhatWentIn) {

@@ -478,8 +478,18 @@ TEST(Inspect, EndsInCycles) {
   EXPECT_EQ(inspect(root), "#0 [\n  <the same as #0>\n]");
 }
 
+TEST(Inspect, DeepStatesEndAtTheDepth) {
+  Message deep = message([](HeaderWriter& writer) {
+    auto const name = writer.add_name("m:f");
+    for (int i = 0; i < 4900; ++i) op(writer.root(), Op::reduce, 3), writer.root().integer(name), writer.root().array(0);
+    writer.root().nil();
+  });
+  EXPECT_LT(inspect(Value::open(std::move(deep)), {.max_depth = 100'000}).size(), 20'000U);
+}
+
 TEST(Inspect, EscapesWhatATerminalWouldObey) {
   EXPECT_EQ(inspect(value_of([](Packer& out) { out.str("\x1b[2J\n"); })), "\"\\x1b[2J\\n\"");
+  EXPECT_EQ(inspect(value_of([](Packer& out) { op(out, Op::text, 1), out.bin(raw("\xed\xb0\x80")); })), "\"\\udc00\"");
 }
 
 }  // namespace

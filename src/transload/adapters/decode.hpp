@@ -9,7 +9,7 @@
 /// | std::vector<std::byte>, span<byte const> | bytes, bytearray, memoryview | bytes |
 /// | std::optional<T>, std::unique_ptr<T> | None or T | None or T |
 /// | std::vector<number> | 1-d array or list; a wider number takes a narrower one, an integer is range-checked | 1-d array |
-/// | std::vector<T>, list, deque, std::array<T, N> | list, tuple, set, object array | list |
+/// | std::vector<T>, list, deque, std::array<T, N> | list, tuple, set, object array; of std::string also an array of U or S | list |
 /// | std::set<T>, unordered_set | set, frozenset, list | set |
 /// | std::pair, std::tuple | tuple, list | tuple |
 /// | std::map, unordered_map | dict | dict |
@@ -257,6 +257,19 @@ T read(Value const& value, Path const& path) {
       if (value.kind() == ValueKind::array) return with_path(path, [&] { return items_of<Item>(value.array()); });
     }
     T out;
+    if constexpr (std::same_as<Item, std::string>) {
+      if (value.kind() == ValueKind::array) {
+        with_path(path, [&] {
+          NdView const array = value.array();
+          expects(array.ndim() == 1, ErrorKind::malformed, [&] { return cat("an array of ", array.ndim(), " dimensions where 1 is needed"); });
+          array.for_each_item([&](std::span<std::byte const> item) {
+            out.insert(out.end(), text_of(array.dtype(), item));
+            return true;
+          });
+        });
+        return out;
+      }
+    }
     for_each_element(value, path, [&](Value const& element, std::size_t i) {
       if constexpr (SetLike<T>) {
         out.insert(read<Item>(element, path.element(i)));

@@ -28,7 +28,7 @@ class Printer {
 
   void print(Value const& value, std::size_t depth) {
     if (nlines_ > options_.max_lines) return;
-    if (value.is_shared()) {
+    if (value.is_shared() && !is_leaf(value)) {
       auto const [at, fresh] = seen_.try_emplace(value.id(), seen_.size());
       if (!fresh) {
         out_ += cat("<the same as #", at->second, ">");
@@ -70,7 +70,7 @@ class Printer {
       case ValueKind::instance: rebuilt(value, depth); return;
       case ValueKind::adapted:
         out_ += cat("<", value.name(), "> ");
-        if (deeper(depth)) print(value.inner(), depth + 1);
+        if (deeper(depth)) inside(value.inner(), depth);
         return;
       case ValueKind::array: array(value); return;
       case ValueKind::scalar: {
@@ -101,8 +101,15 @@ class Printer {
 
   void line(std::size_t depth) {
     out_ += '\n';
-    out_.append(2 * depth, ' ');
+    out_.append(2 * (depth - outdent_), ' ');
     ++nlines_;
+  }
+
+  /// Prints what stands on the same line as its owner: one level deeper, but not further to the right.
+  void inside(Value const& value, std::size_t depth) {
+    ++outdent_;
+    print(value, depth + 1);
+    --outdent_;
   }
 
   static bool is_leaf(Value const& value) {
@@ -113,6 +120,7 @@ class Printer {
       case ValueKind::bigint:
       case ValueKind::real:
       case ValueKind::str:
+      case ValueKind::text:
       case ValueKind::name: return true;
       default: return false;
     }
@@ -186,7 +194,7 @@ class Printer {
     auto const also = [&](std::string_view label, Value const& part) {
       if (part.is_none()) return;
       out_ += cat(" ", label, " ");
-      print(part, depth);
+      if (deeper(depth)) inside(part, depth);
     };
     also("with", value.kwargs());
     also("items", value.list_items());
@@ -246,7 +254,18 @@ class Printer {
     if (items_as<std::int64_t>(array, most) || items_as<std::int32_t>(array, most) || items_as<std::int16_t>(array, most)) return;
     if (items_as<std::int8_t>(array, most) || items_as<std::uint64_t>(array, most) || items_as<std::uint32_t>(array, most)) return;
     if (items_as<std::uint16_t>(array, most) || items_as<std::uint8_t>(array, most)) return;
-    out_ += cat(nd_nbytes(array.shape(), array.dtype().itemsize), " bytes");
+    DType const& dtype = array.dtype();
+    if (dtype.form == DType::Form::plain && (dtype.kind == 'U' || dtype.kind == 'S')) {
+      std::uint64_t shown = 0;
+      array.for_each_item([&](std::span<std::byte const> item) {
+        if (shown > 0) out_ += ", ";
+        quote(text_of(dtype, item), '"');
+        return ++shown < most;
+      });
+      if (array.size() > shown) out_ += cat(", … ", array.size() - shown, " more");
+      return;
+    }
+    out_ += cat(nd_nbytes(array.shape(), dtype.itemsize), " bytes");
   }
 
   void arrow(Value const& value) {
@@ -269,9 +288,16 @@ class Printer {
   // Nothing from a message reaches the terminal unescaped.
   static std::string escaped(std::string_view text, char quote = '\0') {
     std::string out;
-    for (char const c : text) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      char const c = text[i];
       auto const byte = static_cast<unsigned char>(c);
-      if (c == '\n') {
+      if (byte == 0xed && i + 2 < text.size() && static_cast<unsigned char>(text[i + 1]) >= 0xa0) {
+        // A lone surrogate, which no terminal shows.
+        unsigned const code = 0xd000U | (static_cast<unsigned char>(text[i + 1]) & 0x3fU) << 6 | (static_cast<unsigned char>(text[i + 2]) & 0x3fU);
+        out += "\\u";
+        for (int shift = 12; shift >= 0; shift -= 4) out += "0123456789abcdef"[(code >> shift) & 15];
+        i += 2;
+      } else if (c == '\n') {
         out += "\\n";
       } else if (c == '\\' || (quote != '\0' && c == quote)) {
         out += '\\';
@@ -318,6 +344,7 @@ class Printer {
   InspectOptions options_;
   std::string out_;
   std::size_t nlines_ = 0;
+  std::size_t outdent_ = 0;
   std::unordered_map<std::uint32_t, std::size_t> seen_;
 };
 

@@ -226,6 +226,42 @@ bool detail::dtype_fits(DType const& dtype, char kind, std::size_t size) noexcep
   return dtype.kind == kind;
 }
 
+std::string text_of(DType const& dtype, std::span<std::byte const> item) {
+  std::string out;
+  if (dtype.form == DType::Form::plain && dtype.kind == 'S') {
+    out.assign(reinterpret_cast<char const*>(item.data()), item.size());
+    while (!out.empty() && out.back() == '\0') out.pop_back();
+    return out;
+  }
+  expects(dtype.form == DType::Form::plain && dtype.kind == 'U' && item.size() % 4 == 0, ErrorKind::malformed,
+          [&] { return cat("an item of ", dtype.text(), " where text is needed"); });
+  std::size_t kept = 0;  // up to the last character that is not zero
+  for (std::size_t i = 0; i < item.size(); i += 4) {
+    std::uint32_t code = 0;
+    std::memcpy(&code, item.data() + i, 4);
+    if (dtype.order == '>') code = __builtin_bswap32(code);
+    if (code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) code = 0xfffd;
+    if (code < 0x80) {
+      out += static_cast<char>(code);
+    } else if (code < 0x800) {
+      out += static_cast<char>(0xc0 | code >> 6);
+      out += static_cast<char>(0x80 | (code & 0x3f));
+    } else if (code < 0x10000) {
+      out += static_cast<char>(0xe0 | code >> 12);
+      out += static_cast<char>(0x80 | (code >> 6 & 0x3f));
+      out += static_cast<char>(0x80 | (code & 0x3f));
+    } else {
+      out += static_cast<char>(0xf0 | code >> 18);
+      out += static_cast<char>(0x80 | (code >> 12 & 0x3f));
+      out += static_cast<char>(0x80 | (code >> 6 & 0x3f));
+      out += static_cast<char>(0x80 | (code & 0x3f));
+    }
+    if (code != 0) kept = out.size();
+  }
+  out.resize(kept);
+  return out;
+}
+
 std::uint64_t nd_nbytes(std::span<std::uint64_t const> shape, std::uint64_t itemsize) {
   expects(shape.size() <= limits::ndim, ErrorKind::malformed, [&] { return cat("shape: ", shape.size(), " dimensions, the limit is ", limits::ndim); });
   std::uint64_t product = std::max<std::uint64_t>(itemsize, 1);

@@ -253,6 +253,26 @@ class NdView {
   [[nodiscard]] bool f_contiguous() const noexcept;
   [[nodiscard]] std::shared_ptr<void const> const& keeper() const noexcept { return keeper_; }
 
+  /// Calls `each(bytes of the item)` in C order, until it returns false.
+  template <class Each>
+  void for_each_item(Each&& each) const {
+    if (size() == 0) return;
+    std::vector<std::uint64_t> index(shape_.size(), 0);
+    std::byte const* item = bytes_.data() + offset_;
+    while (each(std::span<std::byte const>(item, dtype_->itemsize))) {
+      std::size_t d = shape_.size();
+      for (;; --d) {
+        if (d == 0) return;
+        if (++index[d - 1] < shape_[d - 1]) {
+          item += strides_[d - 1];
+          break;
+        }
+        item -= static_cast<std::int64_t>(shape_[d - 1] - 1) * strides_[d - 1];
+        index[d - 1] = 0;
+      }
+    }
+  }
+
   /// The items as T, which must be what the dtype says, in this machine's byte order; int64_t also reads m and M, and a
   /// trivially copyable struct reads a structured or V dtype of its size.
   ///
@@ -275,6 +295,11 @@ class NdView {
   bool readonly_ = false;
   std::shared_ptr<void const> keeper_;
 };
+
+/// The text of one item of kind U (as UTF-8; what is no character becomes U+FFFD) or S (as it is), without the zeros at its end.
+///
+/// @throws Error{malformed} for another kind.
+[[nodiscard]] std::string text_of(DType const& dtype, std::span<std::byte const> item);
 
 /// `product(shape) × itemsize`.
 ///

@@ -124,7 +124,7 @@ class Document : public std::enable_shared_from_this<Document> {
       : message_(std::move(message)),
         container_(std::move(container)),
         resource_(&resource),
-        header_(Header::parse(message_.header.bytes())),
+        header_(Header::parse(message_.header.bytes(), message_.frames.size())),
         payloads_(header_, message_.frames, resource) {
     open_frames(header_, message_.frames, resource, /*check_xxh3=*/!container_);
     payloads_ = Payloads(header_, message_.frames, resource);
@@ -812,7 +812,7 @@ Value Value::open(Message message, Resource& resource) {
 Value Value::open(Container container, Resource& resource) {
   Message message = container.message(Check::lazy);
   // A compressed frame is read when the message is opened; so it is checked then.
-  Header const header = Header::parse(message.header.bytes());
+  Header const header = Header::parse(message.header.bytes(), message.frames.size());
   for (std::size_t i = 0; i < header.frame_codec.size() && i < container.nframes(); ++i) {
     if (!header.frame_codec[i].empty()) container.check_frame(i);
   }

@@ -131,7 +131,7 @@ void read_sizes(Reader& reader, Header& header) {
 
 }  // namespace
 
-Header Header::parse(std::span<std::byte const> bytes) {
+Header Header::parse(std::span<std::byte const> bytes, std::size_t most_frames) {
   expects(bytes.size() <= limits::header_nbytes, ErrorKind::malformed,
           [&] { return cat("header: ", bytes.size(), " bytes, the limit is ", limits::header_nbytes); });
   Reader reader(bytes);
@@ -150,7 +150,7 @@ Header Header::parse(std::span<std::byte const> bytes) {
   LayoutLimits const limits = read_limits(reader);
   read_sizes(reader, header);
   try {
-    header.layout = Layout::plan(header.sizes, limits);
+    header.layout = Layout::plan(header.sizes, limits, most_frames);
   } catch (Error const& error) {
     Reader::fail_at(layout_at, error.what());
   }

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "transload/base/limits.hpp"
 #include "transload/message/layout.hpp"
 #include "transload/message/msgpack.hpp"
 
@@ -44,10 +45,11 @@ struct Header {
   std::vector<std::uint8_t> payload_kinds;    ///< meta "!kinds": empty or one a payload
   std::size_t root_offset = 0;                ///< where root begins in the header's bytes
 
-  /// Checks version, tables, limits and that nothing follows; does not descend into root.
+  /// Checks version, tables, limits and that nothing follows; does not descend into root. A reader that has the frames
+  /// says how many: a few bytes can ask for 2^24 otherwise.
   ///
   /// @throws Error{malformed} with field and byte offset.
-  [[nodiscard]] static Header parse(std::span<std::byte const> bytes);
+  [[nodiscard]] static Header parse(std::span<std::byte const> bytes, std::size_t most_frames = limits::table_entries);
 
   /// Throws Error{malformed} unless the frames have the number and sizes that the layout says.
   void check_frames(std::span<std::uint64_t const> frame_nbytes) const;

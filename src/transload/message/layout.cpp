@@ -14,7 +14,7 @@ std::uint64_t align_up(std::uint64_t offset, std::uint64_t align) noexcept { ret
 
 }  // namespace
 
-Layout Layout::plan(std::span<PayloadSize const> sizes, LayoutLimits limits) {
+Layout Layout::plan(std::span<PayloadSize const> sizes, LayoutLimits limits, std::size_t most_frames) {
   expects(limits.split_limit >= 1 && limits.split_limit >= limits.pack_limit, ErrorKind::malformed,
           [&] { return cat("layout: split_limit ", limits.split_limit, " below 1 or below pack_limit ", limits.pack_limit); });
   Layout layout;
@@ -38,8 +38,9 @@ Layout Layout::plan(std::span<PayloadSize const> sizes, LayoutLimits limits) {
     PayloadSize const& size = sizes[p];
     if (size.window_of >= 0 || size.nbytes <= limits.pack_limit) continue;
     std::uint64_t const pieces = (size.nbytes + limits.split_limit - 1) / limits.split_limit;
-    expects(pieces <= limits::table_entries - layout.frame_nbytes.size(), ErrorKind::malformed,
-            [&] { return cat("sizes[", p, "]: ", size.nbytes, " bytes in pieces of ", limits.split_limit, " are too many frames"); });
+    expects(layout.frame_nbytes.size() <= most_frames && pieces <= most_frames - layout.frame_nbytes.size(), ErrorKind::malformed, [&] {
+      return cat("sizes[", p, "]: ", size.nbytes, " bytes in pieces of ", limits.split_limit, ": more frames than the ", most_frames, " there are or may be");
+    });
     layout.places[p] = {.frame = static_cast<std::uint32_t>(layout.frame_nbytes.size()),
                         .nframes = static_cast<std::uint32_t>(pieces),
                         .offset = 0,

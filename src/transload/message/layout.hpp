@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "transload/base/limits.hpp"
+
 namespace transload {
 
 /// One entry of the header's `sizes`: `nbytes` of its own, or a window of the payload `window_of`.
@@ -50,8 +52,10 @@ struct Layout {
 
   /// Applies the rule. Windows are resolved to places in the frame of their payload.
   ///
+  /// More frames than `most_frames` are refused before memory is taken for them: a reader says how many it has.
+  ///
   /// @throws Error{malformed} where limits, sizes or windows contradict each other or pass the limits.
-  [[nodiscard]] static Layout plan(std::span<PayloadSize const> sizes, LayoutLimits limits);
+  [[nodiscard]] static Layout plan(std::span<PayloadSize const> sizes, LayoutLimits limits, std::size_t most_frames = limits::table_entries);
 };
 
 /// Finds payloads that share memory and turns them into windows of one payload, which is appended when none of them
