@@ -15,22 +15,29 @@ def ndarray(value: Any, what: str, ndim: int, kinds: str = "") -> Any:
     """`value`, an array of exactly class ndarray with `ndim` dimensions and a dtype of one of `kinds` (any when empty)."""
     import numpy as np
 
-    need(type(value) is np.ndarray, f"{what} is a {type(value).__qualname__}, not an array")
-    need(value.ndim == ndim, f"{what} has {value.ndim} dimensions, not {ndim}")
-    need(not kinds or value.dtype.kind in kinds, f"{what} is of {value.dtype}")
+    # The text of a dtype costs more than the whole look, so texts are made when they are needed.
+    if type(value) is not np.ndarray:
+        raise ValueError(f"{what} is a {type(value).__qualname__}, not an array")  # noqa: TRY004  the bytes are wrong
+    if value.ndim != ndim:
+        raise ValueError(f"{what} has {value.ndim} dimensions, not {ndim}")
+    if kinds and value.dtype.kind not in kinds:
+        raise ValueError(f"{what} is of {value.dtype}")
     return value
 
 
 def within(values: Any, low: int, high: int, what: str) -> None:
     """low ≤ each of `values` < high."""
     if values.size:
-        need(int(values.min()) >= low and int(values.max()) < high, f"{what}: not all in [{low}, {high})")
+        least, most = int(values.min()), int(values.max())
+        if least < low or most >= high:
+            raise ValueError(f"{what}: from {least} to {most}, not all in [{low}, {high})")
 
 
 def integer(value: Any, what: str, low: int, high: int) -> int:
     """`value`, an int from `low` to `high`."""
-    need(type(value) is int and low <= value <= high, f"{what} is {value!r}, not an int from {low} to {high}")
-    return int(value)
+    if type(value) is not int or not low <= value <= high:
+        raise ValueError(f"{what} is {value!r}, not an int from {low} to {high}")
+    return value
 
 
 def same_parts(state: Any, parts: tuple[str, ...], what: str) -> None:

@@ -31,26 +31,43 @@ def _fields(dtype: Any, left: str, right: str, feature: str, leaf: str | None) -
     return fields[left][1], fields[right][1], fields[feature][1], fields[left][0].itemsize, -1 if leaf is None else fields[leaf][1]
 
 
-def _decode_tree(value: Any) -> Any:
+@functools.cache
+def _tree_module() -> tuple[Any, tuple[int, ...], Any]:
+    import numpy as np
     from sklearn.tree import _tree
 
+    return _tree.Tree, _fields(_tree.NODE_DTYPE, "left_child", "right_child", "feature", None), np.ndarray
+
+
+def _decode_tree(value: Any) -> Any:
+    cls, where, array = _tree_module()
     n_features, n_classes, n_outputs, state = value
+    nodes, count, max_depth = state["nodes"], state["node_count"], state["max_depth"]
+    # Forests have hundreds of these, so what is right is found out in one go, and what is wrong afterwards.
+    if not (
+        type(n_features) is type(n_outputs) is type(count) is type(max_depth) is int and type(n_classes) is type(nodes) is array
+        and 0 <= n_features < 1 << 40 and 1 <= n_outputs < 1 << 24 and n_classes.shape == (n_outputs,) and n_classes.dtype.kind == "i"
+        and 0 < min(n_classes.tolist()) <= max(n_classes.tolist()) < 1 << 24 and nodes.shape == (count,) and -1 <= max_depth <= count and len(state) == 4
+    ):
+        _say_what_is_wrong(n_features, n_classes, n_outputs, nodes, count, max_depth)
+    tree = cls(n_features, n_classes, n_outputs)
+    tree.__setstate__(state)  # checks dtypes and the shape of values, and copies
+    if count:
+        # The copy is looked at: nobody else can write to it.
+        depth = _core.check_tree(tree.__getstate__()["nodes"], *where, n_features)
+        if depth > max_depth:
+            raise ValueError(f"max_depth is {max_depth}, the nodes are {depth} deep")
+    return tree
+
+
+def _say_what_is_wrong(n_features: Any, n_classes: Any, n_outputs: Any, nodes: Any, count: Any, max_depth: Any) -> None:
     integer(n_outputs, "n_outputs", 1, 1 << 24)
     integer(n_features, "n_features", 0, 1 << 40)
     need(ndarray(n_classes, "n_classes", 1, "i").shape == (n_outputs,), "n_classes does not fit n_outputs")
     within(n_classes, 1, 1 << 24, "n_classes")
-    need(type(state) is dict and set(state) == {"max_depth", "node_count", "nodes", "values"}, "the state is not that of a tree")
-    count = len(ndarray(state["nodes"], "nodes", 1, "V"))
-    need(state["node_count"] == count, f"node_count is {state['node_count']!r}, there are {count} nodes")
-    max_depth = integer(state["max_depth"], "max_depth", -1 if count == 0 else 0, max(count, 1))
-    tree = _tree.Tree(n_features, n_classes, n_outputs)
-    tree.__setstate__(state)  # checks dtypes and the shape of values, and copies
-    if count:
-        # The copy is looked at: nobody else can write to it.
-        where = _fields(_tree.NODE_DTYPE, "left_child", "right_child", "feature", None)
-        depth = _core.check_tree(tree.__getstate__()["nodes"], *where, n_features)
-        need(depth <= max_depth, f"max_depth is {max_depth}, the nodes are {depth} deep")
-    return tree
+    need(ndarray(nodes, "nodes", 1, "V").shape == (count,), f"node_count is {count!r}, there are {len(nodes)} nodes")
+    integer(max_depth, "max_depth", -1, count)
+    raise ValueError("the state is not that of a tree")
 
 
 register_named(["sklearn.tree._tree:Tree"], "sklearn.tree", _encode_tree, _decode_tree)
