@@ -57,7 +57,7 @@ class Printer {
         return;
       case ValueKind::memoryview: out_ += cat("memoryview ", value.format(), " ", shape(value.shape())); return;
       case ValueKind::list: elements(value, "[", "]", depth); return;
-      case ValueKind::tuple: elements(value, "(", ")", depth); return;
+      case ValueKind::tuple: elements(value, "(", value.size() == 1 ? ",)" : ")", depth); return;
       case ValueKind::set: elements(value, "{", "}", depth); return;
       case ValueKind::frozenset: elements(value, "frozenset {", "}", depth); return;
       case ValueKind::slice: elements(value, "slice(", ")", depth); return;
