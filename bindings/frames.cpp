@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "transload/base/error.hpp"
+#include "transload/message/checksum.hpp"
+#include "transload/message/codec.hpp"
 
 namespace transload::py {
 
@@ -184,12 +186,34 @@ Incoming::Incoming(Header const& header, PyObject* frames) : header_(header) {
     }
   }
   header_.check_frames(sizes);
+  for (std::size_t i = 0; i < header_.frame_xxh3.size(); ++i) {
+    expects(xxh3({frames_[i].data, frames_[i].nbytes}) == header_.frame_xxh3[i], ErrorKind::malformed,
+            [&] { return cat("frame ", i, ": its bytes are not those of its checksum (XXH3)"); });
+  }
   for (std::size_t i = 0; i < header_.frame_codec.size(); ++i) {
-    expects(header_.frame_codec[i].empty(), ErrorKind::malformed, [&] {
-      return cat("frame ", i, ": compressed with ", header_.frame_codec[i], ", a codec that this build lacks; it knows none");
-    });
+    if (!header_.frame_codec[i].empty()) unpack(frames_[i], i);
   }
   joined_.resize(n, 0);
+}
+
+void Incoming::unpack(Frame& frame, std::size_t i) {
+  std::string const codec(header_.frame_codec[i]);
+  expects(knows_codec(codec), ErrorKind::malformed,
+          [&] { return cat("frame ", i, ": compressed with ", codec, ", a codec that is missing here; lz4 and zstd are known"); });
+  auto whole = std::make_shared<Buffer>();
+  try {
+    *whole = decompress(codec, {frame.data, frame.nbytes}, header_.layout.frame_nbytes[i], default_resource());
+  } catch (Error const& error) {
+    throw Error(error.kind(), cat("frame ", i, ": ", error.what()));
+  }
+  auto keeper = std::make_shared<Keeper>();
+  frame.data = whole->data();
+  frame.nbytes = whole->nbytes();
+  frame.readonly = false;
+  keeper->memory = std::move(whole);
+  keeper->readonly = false;
+  frame.exporter = make_exporter(std::move(keeper), frame.data, frame.nbytes, false);
+  frame.view.release();
 }
 
 void Incoming::own(Frame& frame) {

@@ -56,7 +56,9 @@ struct Payload {
 /// The frames of a received message. Borrows the sequence's objects for its own life; exporters hand out references.
 class Incoming {
  public:
-  /// @throws Error{malformed} unless number and sizes are what the header says.
+  /// Checks checksums where the header has them, and decompresses the frames that it names a codec for.
+  ///
+  /// @throws Error{malformed} unless number, sizes and checksums are what the header says, or for a codec that is missing here.
   Incoming(Header const& header, PyObject* frames);
 
   /// Payload `p`: in place where one frame holds it, joined where it was split; copied once when `writable` is asked of a
@@ -74,6 +76,7 @@ class Incoming {
     bool readonly = false;
   };
 
+  void unpack(Frame& frame, std::size_t i);
   void own(Frame& frame);
   std::size_t join(Place const& place);
 
