@@ -2,9 +2,9 @@
 
     python benchmarks/bench_comm.py [--runs 11]
 
-Time is from the call of `comm.write` to the arrival of a small answer that the peer sends when it holds the rebuilt object. Stock and ours take
-turns on one connection, in the same two processes; stock means that the message is encoded by the families ("dask", "pickle") as ever.
-"limit" is the same bytes through one bare socket and scikit-learn's own `__setstate__` of each tree.
+Time is from the call of `comm.write` to the arrival of a small answer that the peer sends when it holds the rebuilt object. Stock and ours have two
+processes each, which take turns, transfer by transfer; in the stock pair transload is not imported. "limit" is the same bytes through one
+bare socket into warm memory and scikit-learn's own `__setstate__` of each tree.
 """
 
 from __future__ import annotations
@@ -22,10 +22,6 @@ from typing import Any
 import numpy as np
 from rivals import MiB, forest, machine, ratio, spread
 
-import transload
-from transload.dask import _process
-
-OURS = ["dask", "pickle", "error", f"transload/{transload.FORMAT_VERSION}"]
 STOCK = ["dask", "pickle", "error"]
 
 
@@ -35,11 +31,21 @@ class Owner:
     status = "running"
 
 
-async def serve(conn: Any) -> None:
+def turn_on(ours: bool) -> tuple[Owner, list[str]]:
+    owner = Owner()
+    if not ours:
+        return owner, STOCK
+    import transload
+    from transload.dask import _process
+
+    _process.join(owner)
+    return owner, [*STOCK, f"transload/{transload.FORMAT_VERSION}"]
+
+
+async def receive(conn: Any, ours: bool) -> None:
     from distributed.comm import listen
 
-    owner = Owner()
-    _process.join(owner)
+    owner, _ = turn_on(ours)
     done = asyncio.Event()
 
     async def handle(comm: Any) -> None:
@@ -56,39 +62,99 @@ async def serve(conn: Any) -> None:
     async with listen("tcp://127.0.0.1:0", handle) as listener:
         conn.send(listener.contact_address)
         await done.wait()
+    del owner
 
 
-def server_main(conn: Any) -> None:
-    asyncio.run(serve(conn))
-
-
-async def measure(address: str, payloads: dict[str, object], runs: int) -> dict[str, dict[str, list[float]]]:
+async def send(conn: Any, address: str, ours: bool) -> None:
+    """Makes each payload that `conn` names, and sends it as often as `conn` says so."""
     from distributed.comm import connect
     from distributed.protocol import to_serialize
 
-    owner = Owner()
-    _process.join(owner)
+    owner, serializers = turn_on(ours)
     comm = await connect(address)
-    results: dict[str, dict[str, list[float]]] = {}
-    for name, obj in payloads.items():
-        times: dict[str, list[float]] = {"ours": [], "stock": []}
-        for i in range(runs + 2):
-            for who, serializers in (("ours", OURS), ("stock", STOCK)):
-                start = time.perf_counter()
-                await comm.write({"op": "put", "x": to_serialize(obj)}, serializers=serializers)
-                await comm.read()
-                seconds = time.perf_counter() - start
-                if i >= 2:
-                    times[who].append(seconds)
-                await asyncio.sleep(0.02)
-        results[name] = times
+    obj: object = None
+    while (order := conn.recv()) != "stop":
+        if order != "go":
+            obj = payloads()[order]()
+            conn.send("ready")
+            continue
+        start = time.perf_counter()
+        await comm.write({"op": "put", "x": to_serialize(obj)}, serializers=serializers)
+        await comm.read()
+        conn.send(time.perf_counter() - start)
+        await asyncio.sleep(0.01)
     await comm.write({"op": "stop"})
     await comm.close()
+    del owner
+
+
+def receiver_main(conn: Any, ours: bool) -> None:
+    asyncio.run(receive(conn, ours))
+
+
+def sender_main(conn: Any, address: str, ours: bool) -> None:
+    asyncio.run(send(conn, address, ours))
+
+
+def payloads() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+
+    def frame() -> object:
+        import pandas as pd
+
+        return pd.DataFrame(rng.random((1_000_000, 20)), columns=[f"c{i}" for i in range(20)])
+
+    def table() -> object:
+        import pyarrow as pa
+
+        return pa.table({"a": rng.random(32 * MiB)})
+
+    return {
+        "forest, 100 trees, 20 000 x 32": forest,
+        "array 256 MiB": lambda: rng.random(32 * MiB),
+        "two arrays of 128 MiB": lambda: {"a": rng.random(16 * MiB), "b": rng.random(16 * MiB)},
+        "DataFrame 1e6 x 20": frame,
+        "Arrow table 256 MiB": table,
+        "1000 arrays of 8 kB": lambda: [rng.random(1000) for _ in range(1000)],
+    }
+
+
+def measure(names: list[str], runs: int) -> dict[str, dict[str, list[float]]]:
+    context = multiprocessing.get_context("spawn")
+    senders: dict[str, Any] = {}
+    processes = []
+    for who in ("ours", "stock"):
+        here, there = context.Pipe()
+        processes.append(context.Process(target=receiver_main, args=(there, who == "ours"), daemon=True))
+        processes[-1].start()
+        address = here.recv()
+        senders[who], there = context.Pipe()
+        processes.append(context.Process(target=sender_main, args=(there, address, who == "ours"), daemon=True))
+        processes[-1].start()
+    results: dict[str, dict[str, list[float]]] = {}
+    for name in names:
+        for sender in senders.values():
+            sender.send(name)
+            sender.recv()
+        times: dict[str, list[float]] = {who: [] for who in senders}
+        for i in range(runs + 2):
+            for who, sender in senders.items():
+                sender.send("go")
+                seconds = sender.recv()
+                if i >= 2:
+                    times[who].append(seconds)
+        results[name] = times
+    for sender in senders.values():
+        sender.send("stop")
+    for process in processes:
+        process.join(10)
     return results
 
 
 def bare_limit(obj: Any, runs: int) -> list[float]:
     """The object's frames through one blocking socket into warm memory, plus what scikit-learn does to take them in."""
+    import transload
+
     frames = transload.dumps(obj, ("host",))
     total = sum(memoryview(frame).nbytes for frame in frames)
     left, right = _tcp_pair()
@@ -164,36 +230,22 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=11)
     parser.add_argument("--hops", type=int, default=5, help="runs of the table through a cluster; 0 leaves it out")
     arguments = parser.parse_args()
-    import pandas as pd
-    import pyarrow as pa
+    import transload
 
-    rng = np.random.default_rng(0)
-    trees = forest()
-    payloads: dict[str, object] = {
-        "forest, 100 trees, 20 000 x 32": trees,
-        "array 256 MiB": rng.random(32 * MiB),
-        "two arrays of 128 MiB": {"a": rng.random(16 * MiB), "b": rng.random(16 * MiB)},
-        "DataFrame 1e6 x 20": pd.DataFrame(rng.random((1_000_000, 20)), columns=[f"c{i}" for i in range(20)]),
-        "Arrow table 256 MiB": pa.table({"a": rng.random(32 * MiB)}),
-        "1000 arrays of 8 kB": [rng.random(1000) for _ in range(1000)],
-    }
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=server_main, args=(there,), daemon=True)
-    process.start()
-    print(f"transload {transload.__version__} and Dask as shipped, `tcp://` on loopback, two processes, median (best–worst) of {arguments.runs}. {machine()}\n")
+    print(f"transload {transload.__version__} and Dask as shipped, `tcp://` on loopback, two processes each, median (best–worst) of {arguments.runs}. {machine()}\n")
+    results = measure(list(payloads()), arguments.runs)
     print("| object | MB | faster than stock | ms, ours | ms, stock | GB/s, ours | frames, ours / stock |\n|---|---|---|---|---|---|---|")
-    results = asyncio.run(measure(here.recv(), payloads, arguments.runs))
-    process.join(10)
+    objects = {name: make() for name, make in payloads().items()}
     for name, times in results.items():
-        frames = transload.dumps(payloads[name])
+        frames = transload.dumps(objects[name])
         nbytes = sum(memoryview(frame).nbytes for frame in frames)
         buffers: list[pickle.PickleBuffer] = []
-        pickle.dumps(payloads[name], 5, buffer_callback=buffers.append)
+        pickle.dumps(objects[name], 5, buffer_callback=buffers.append)
         print(
             f"| {name} | {nbytes / 1e6:.1f} | **{ratio(times['stock'], times['ours'])}** | {spread(times['ours'])} | {spread(times['stock'])} | "
             f"{nbytes / statistics.median(times['ours']) / 1e9:.2f} | {len(frames) - 1} / {len(buffers)} |"
         )
+    trees = objects[next(iter(objects))]
     limit = bare_limit(trees, arguments.runs)
     print(f"\nBare limit of the forest (one socket, and scikit-learn's own __setstate__): {spread(limit)} ms")
     if arguments.hops:

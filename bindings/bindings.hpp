@@ -7,6 +7,7 @@ namespace transload::py {
 
 void bind_container(nanobind::module_& module);
 void bind_graph(nanobind::module_& module);
+void bind_memory(nanobind::module_& module);
 void bind_trees(nanobind::module_& module);
 
 }  // namespace transload::py

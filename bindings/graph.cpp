@@ -2,6 +2,7 @@
 #include "graph.hpp"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string_view.h>
 
 #include "bindings.hpp"
@@ -15,11 +16,11 @@ namespace transload::py {
 
 namespace {
 
-nb::object encode_object(nb::handle object, bool host, bool pickle, std::uint64_t pack_limit, std::uint64_t split_limit, nb::handle record) {
+nb::object encode_object(nb::handle object, bool host, bool pickle, std::optional<std::uint64_t> pack_limit, nb::handle record) {
   return guarded([&] {
     EncodeOptions const options{.host = host,
                                 .pickle = pickle,
-                                .limits = {.pack_limit = pack_limit, .split_limit = split_limit},
+                                .limits = pack_limit ? std::optional(LayoutLimits{.pack_limit = *pack_limit}) : std::nullopt,
                                 .record = record.is_none() ? nullptr : record.ptr()};
     Encoded const encoded = encode(object.ptr(), options);
     return take(PyTuple_Pack(3, encoded.header.get(), encoded.frames.get(), encoded.families.get()));
@@ -71,16 +72,13 @@ nb::object inspect(nb::handle header) {
 void bind_graph(nb::module_& module) {
   init_globals();
   init_frames();
-  LayoutLimits const defaults;
-  module.attr("PACK_LIMIT") = defaults.pack_limit;
-  module.attr("SPLIT_LIMIT") = defaults.split_limit;
   module.attr("FORMAT_VERSION") = format_version;
   module.def("set_tables", &set_tables, nb::arg("trusted"), nb::arg("overrides"), nb::arg("adapters_by_type"), nb::arg("adapters_by_name"),
              nb::arg("lazy"), nb::arg("errors"), nb::arg("by_value"), nb::arg("from_value"),
              "Hands over the tables that the walk looks into; it keeps and reads these very dicts.");
-  module.def("encode", &encode_object, nb::arg("object").none(), nb::arg("host"), nb::arg("pickle"), nb::arg("pack_limit") = defaults.pack_limit,
-             nb::arg("split_limit") = defaults.split_limit, nb::arg("record") = nb::none(),
-             nb::sig("def encode(object: object, host: bool, pickle: bool, pack_limit: int = ..., split_limit: int = ..., "
+  module.def("encode", &encode_object, nb::arg("object").none(), nb::arg("host"), nb::arg("pickle"), nb::arg("pack_limit") = nb::none(),
+             nb::arg("record") = nb::none(),
+             nb::sig("def encode(object: object, host: bool, pickle: bool, pack_limit: int | None = None, "
                      "record: list[list[object]] | None = None) -> tuple[bytes, list[memoryview], tuple[str, ...]]"),
              "Encodes an object: (header, frames, families used).");
   module.def("encode_error", [](std::string_view text) { return guarded([&] { return encode_error(text); }); }, nb::arg("text"),

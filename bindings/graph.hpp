@@ -4,6 +4,7 @@
 /// This is the only code of the walk that knows Python; what it writes and reads are the core's HeaderWriter and Reader.
 
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -21,7 +22,7 @@ class UntrustedName : public std::runtime_error {
 struct EncodeOptions {
   bool host = true;            ///< walk the object; else it is pickled whole
   bool pickle = true;          ///< names that are not trusted, and objects that only pickle takes, are allowed
-  LayoutLimits limits;
+  std::optional<LayoutLimits> limits;  ///< what is packed and split; nothing: as default_limits finds best
   PyObject* record = nullptr;  ///< a list that gets one tuple a leaf: (path, type, adapter, family, payloads, nbytes, reason)
 };
 

@@ -659,7 +659,7 @@ class Encoder {
   [[gnu::noinline]] void scalar(PyObject* o, bool shared, Step const* at) {
     Ref const dt = attr(o, globals().dtype);
     Dtype const& known = dtype_of(dt.get());
-    if (!known.why_not.empty() || known.object) return reduce(o, class_info(Py_TYPE(o)), shared, at);
+    if (!known.why_not.empty() || known.object) return fallback_adapter(o, "numpy.scalar", shared, at, known.why_not);
     BufferView const view(o, PyBUF_STRIDED_RO);
     remember(o, shared, begin(Op::scalar, 2, shared));
     out_.raw(known.raw);

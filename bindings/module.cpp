@@ -14,5 +14,6 @@ NB_MODULE(_core, module) {
              "How many GPUs this process can use; 0 without CUDA in the build, a driver or a device.");
   transload::py::bind_graph(module);
   transload::py::bind_container(module);
+  transload::py::bind_memory(module);
   transload::py::bind_trees(module);
 }

@@ -149,6 +149,8 @@ std::optional<std::string> pack(msgpack::Packer& out, PyObject* dtype, int depth
   }
   Ref const names = attr(dtype, "names");
   if (names.get() != Py_None) {
+    static PyObject* const plain = attr(import("numpy").get(), "void").release();
+    if (attr(dtype, "type").get() != plain) return "a dtype with a scalar class of its own";
     Ref const fields = attr(dtype, "fields");
     Ref const aligned = attr(dtype, "isalignedstruct");
     Py_ssize_t const n = PyTuple_Size(names.get());

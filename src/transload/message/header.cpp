@@ -207,11 +207,12 @@ void HeaderWriter::add_family(std::string_view family) {
   if (std::find(families_.begin(), families_.end(), family) == families_.end()) families_.emplace_back(family);
 }
 
-msgpack::Packer HeaderWriter::finish(LayoutLimits limits, Layout& layout) {
+msgpack::Packer HeaderWriter::finish(std::optional<LayoutLimits> wish, Layout& layout) {
   expects(nnames_ <= limits::table_entries && nshapes_ <= limits::table_entries && sizes_.size() <= limits::table_entries,
           ErrorKind::unsupported,
           [&] { return cat(nnames_, " names, ", nshapes_, " shapes, ", sizes_.size(), " payloads; ", limits::table_entries, " are the most"); });
   merge_overlaps(payloads_, sizes_);
+  LayoutLimits const limits = wish ? *wish : default_limits(sizes_);
   layout = Layout::plan(sizes_, limits);
 
   msgpack::Packer out;

@@ -74,7 +74,7 @@ class HeaderWriter {
   [[nodiscard]] std::span<std::string const> families() const noexcept { return families_; }
 
   /// Merges payloads that share memory, plans the frames and returns the header's bytes; `layout` says where each payload goes.
-  [[nodiscard]] msgpack::Packer finish(LayoutLimits limits, Layout& layout);
+  [[nodiscard]] msgpack::Packer finish(std::optional<LayoutLimits> wish, Layout& layout);
 
  private:
   msgpack::Packer root_;

@@ -1,6 +1,7 @@
 #include "transload/message/layout.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "transload/base/error.hpp"
@@ -13,6 +14,22 @@ namespace {
 std::uint64_t align_up(std::uint64_t offset, std::uint64_t align) noexcept { return (offset + align - 1) & ~(align - 1); }
 
 }  // namespace
+
+LayoutLimits default_limits(std::span<PayloadSize const> sizes) {
+  constexpr std::size_t many_frames = 150;
+  constexpr std::uint64_t most = std::uint64_t{256} << 10;
+  LayoutLimits limits;
+  std::vector<std::uint64_t> large;
+  for (PayloadSize const& size : sizes) {
+    if (size.window_of < 0 && size.nbytes > limits.pack_limit) large.push_back(size.nbytes);
+  }
+  if (large.size() < many_frames) return limits;
+  // One frame is the pack; the others are for the largest.
+  auto const first_packed = large.begin() + (many_frames - 1);
+  std::nth_element(large.begin(), first_packed, large.end(), std::greater<>{});
+  limits.pack_limit = std::clamp(*first_packed, limits.pack_limit, most);
+  return limits;
+}
 
 Layout Layout::plan(std::span<PayloadSize const> sizes, LayoutLimits limits, std::size_t most_frames) {
   expects(limits.split_limit >= 1 && limits.split_limit >= limits.pack_limit, ErrorKind::malformed,
