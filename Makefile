@@ -13,7 +13,7 @@ help:
 
 demo:
 	@scripts/setup demo
-	@build/installed/bin/python examples/flights/demo.py $(ARGS)
+	@build/installed/bin/python examples/flights_demo/main.py $(ARGS)
 
 test:
 	@scripts/test
