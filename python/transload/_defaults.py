@@ -16,3 +16,5 @@ def _importer(module: str) -> None:
 _tables.trusted.update(NAMES)
 for _module in ("numpy", "pandas", "pyarrow", "scipy", "sklearn"):
     register_lazy(_module, lambda module=_module: _importer(module))  # type: ignore[misc]
+for _module in ("array", "builtins", "copyreg", "re", "standard", "types"):
+    register_lazy(_module, lambda: _importer("standard"))

@@ -215,3 +215,22 @@ def test_metric_that_calls_a_function_stays_out() -> None:
 
     with pytest.raises(transload.Unsupported):
         transload.dumps(DistanceMetric.get_metric("pyfunc", func=np.add), families=("host",))
+
+
+# ── What would read files ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: sklearn.pipeline.Pipeline([("s", sklearn.preprocessing.StandardScaler())], memory="somewhere"), lambda: sklearn.cluster.OPTICS(memory="somewhere"),
+        lambda: sklearn.cluster.FeatureAgglomeration(memory="somewhere"), lambda: sklearn.feature_extraction.text.CountVectorizer(input="filename"),
+        lambda: sklearn.feature_extraction.text.TfidfVectorizer(input="file"), lambda: sklearn.feature_extraction.text.HashingVectorizer(input="filename"),
+    ],
+)
+def test_estimator_that_would_read_files_is_neither_sent_nor_taken(made: Any) -> None:
+    estimator = made()
+    with pytest.raises(transload.Unsupported):
+        transload.dumps(estimator, families=("host",))
+    with pytest.raises(ValueError, match="memory|input"):
+        _decoder(f"sklearn.{type(estimator).__name__}")(estimator.__getstate__())

@@ -297,7 +297,26 @@ def _check_hdbscan(estimator: Any) -> None:
         need(bool(((tree[side] >= 0) & (tree[side] < bound)).all()), "a node of the linkage tree comes after its child")
 
 
-def _guard(module: str, names: str, check: Callable[[Any], None]) -> None:
+def _check_text_source(estimator: Any) -> None:
+    if getattr(estimator, "n_features", None) is not None:
+        _check_hasher(estimator)
+    # With input="filename" the vectorizer opens what it is asked to transform.
+    need(type(estimator.input) is str and estimator.input == "content", f"input is {estimator.input!r}, and 'content' alone reads no files")
+
+
+def _check_memory(estimator: Any) -> None:
+    # A path would be read from, and unpickled, by the next fit.
+    need(estimator.memory is None, "memory is a place on disk, which stays the sender's")
+
+
+def _guard(module: str, names: str, check: Callable[[Any], None], refuses: Callable[[Any], bool] | None = None) -> None:
+    """`refuses` tells which estimators the sender leaves to the next family, since no receiver would take them."""
+
+    def encode(estimator: Any) -> Any:
+        if refuses is not None and refuses(estimator):
+            raise NotImplementedError("what it holds reads files")
+        return estimator.__getstate__()
+
     for name in names.split():
 
         def decode(state: Any, module: str = f"sklearn.{module}", name: str = name) -> Any:
@@ -308,7 +327,7 @@ def _guard(module: str, names: str, check: Callable[[Any], None]) -> None:
             check(estimator)
             return estimator
 
-        register_named([f"sklearn.{module}:{name}"], f"sklearn.{name}", lambda estimator: estimator.__getstate__(), decode)
+        register_named([f"sklearn.{module}:{name}"], f"sklearn.{name}", encode, decode)
 
 
 _guard("tree._classes", "DecisionTreeClassifier DecisionTreeRegressor ExtraTreeClassifier ExtraTreeRegressor", _check_decision_tree)
@@ -320,5 +339,8 @@ _guard("svm._classes", "NuSVC NuSVR OneClassSVM SVC SVR", _check_libsvm)
 _guard("cluster._kmeans", "KMeans MiniBatchKMeans", _check_kmeans)
 _guard("cluster._bisect_k_means", "BisectingKMeans", _check_kmeans)
 _guard("cluster._hdbscan.hdbscan", "HDBSCAN", _check_hdbscan)
+_guard("cluster._optics", "OPTICS", _check_memory, lambda estimator: estimator.memory is not None)
+_guard("cluster._agglomerative", "AgglomerativeClustering FeatureAgglomeration", _check_memory, lambda estimator: estimator.memory is not None)
+_guard("pipeline", "Pipeline", _check_memory, lambda estimator: estimator.memory is not None)
 _guard("feature_extraction._hash", "FeatureHasher", _check_hasher)
-_guard("feature_extraction.text", "HashingVectorizer", _check_hasher)
+_guard("feature_extraction.text", "CountVectorizer HashingVectorizer TfidfVectorizer", _check_text_source, lambda estimator: estimator.input != "content")

@@ -8,7 +8,7 @@ _SCALARS = (
     "bool", "bool_", "bytes_", "character", "clongdouble", "complex128", "complex64", "complexfloating", "datetime64", "double", "flexible", "float16",
     "float32", "float64", "floating", "generic", "inexact", "int16", "int32", "int64", "int8", "integer", "intc", "intp", "longdouble", "longlong",
     "number", "object_", "signedinteger", "single", "str_", "timedelta64", "uint16", "uint32", "uint64", "uint8", "uintc", "uintp", "ulonglong",
-    "unsignedinteger", "void", "record",
+    "unsignedinteger",
 )
 # Functions of arrays alone, as FunctionTransformer(np.log1p) or groupby.agg(np.mean) hold them.
 _FUNCTIONS = (
@@ -21,25 +21,18 @@ _FUNCTIONS = (
 
 NAMES: dict[str, int] = {
     **{f"numpy:{name}": HAND_ON for name in (*_SCALARS, *_FUNCTIONS)},
-    "numpy:ndarray": HAND_ON,
-    "numpy:matrix": HAND_ON,
-    "numpy:recarray": HAND_ON,
-    "numpy.rec:recarray": HAND_ON,
-    "numpy.rec:record": HAND_ON,
-    "numpy:memmap": HAND_ON,
+    # Not here: ndarray, recarray, void, record and memmap, the classes themselves. Called with a buffer and a dtype of objects they read
+    # memory as pointers, and memmap opens files; whoever holds a class may call it. Arrays of these classes travel all the same.
     "numpy:dtype": HAND_ON,
     "numpy.ma:MaskedArray": HAND_ON,
-    "numpy.ma.core:MaskedConstant": CALL | HAND_ON,
+    "numpy.ma.core:MaskedConstant": CALL,
     "numpy._core.multiarray:_reconstruct": CALL,  # stands for adapters.numpy.empty_array
     "numpy.core.multiarray:_reconstruct": CALL,
-    "numpy.random._pickle:__generator_ctor": CALL,
-    "numpy.random._pickle:__randomstate_ctor": CALL,
-    "numpy.random._pickle:__bit_generator_ctor": CALL,
-    "numpy.random._mt19937:MT19937": HAND_ON,
-    "numpy.random._pcg64:PCG64": HAND_ON,
-    "numpy.random._pcg64:PCG64DXSM": HAND_ON,
-    "numpy.random._philox:Philox": HAND_ON,
-    "numpy.random._sfc64:SFC64": HAND_ON,
-    "numpy.random.bit_generator:SeedSequence": HAND_ON,
-    "numpy.random.bit_generator:__pyx_unpickle_SeedSequence": CALL,
+    "numpy:poly1d": MAKE,
+    **{
+        f"numpy.polynomial.{module}:{name}": MAKE
+        for module, name in (
+            ("polynomial", "Polynomial"), ("chebyshev", "Chebyshev"), ("legendre", "Legendre"), ("hermite", "Hermite"), ("hermite_e", "HermiteE"), ("laguerre", "Laguerre"),
+        )
+    },
 }

@@ -10,8 +10,8 @@ NAMES: dict[str, int] = {
         f"builtins:{name}": HAND_ON
         for name in (
             "bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "object", "range", "set", "slice", "str",
-            "tuple", "type",
-        )
+            "tuple",
+        )  # not type: called with three arguments it makes classes
     },
     **{
         f"builtins:{name}": HAND_ON
@@ -53,8 +53,37 @@ NAMES: dict[str, int] = {
     "collections:UserString": MAKE | HAND_ON,
     # Binds arguments to a callable of the same message; each of those may be handed on because it is harmless whatever its arguments.
     "functools:partial": CALL | HAND_ON,
-    "array:_array_reconstructor": CALL,
+    "array:_array_reconstructor": CALL,  # stands for adapters.standard.array_reconstructor
     "array:array": HAND_ON,
-    "copyreg:_reconstructor": 0,  # calls any class's base; never
+    "copyreg:_reconstructor": CALL,  # stands for adapters.standard.reconstructor
+    "re:_compile": CALL,  # stands for adapters.standard.compile_pattern
+    "re:RegexFlag": CALL | HAND_ON,
+    "http:HTTPStatus": CALL | HAND_ON,
+    # Addresses: their constructors parse text and numbers.
+    **{f"ipaddress:IPv{version}{kind}": CALL | HAND_ON for version in (4, 6) for kind in ("Address", "Network", "Interface")},
+    "time:struct_time": CALL,
+    "random:Random": CALL,  # not SystemRandom
+    "_io:BytesIO": MAKE,  # memory, no file
+    "_io:StringIO": MAKE,
+    # Picks items; attrgetter and methodcaller reach everything, and stay out with getattr.
+    "operator:itemgetter": CALL,
+    **{
+        f"_operator:{name}": HAND_ON
+        for name in (
+            "abs", "add", "and_", "contains", "eq", "floordiv", "ge", "gt", "index", "invert", "le", "lt", "mod", "mul", "ne", "neg", "not_", "or_", "pos", "sub", "truediv", "truth", "xor",
+        )
+    },
+    # Exceptions, as results hold them: making one raises nothing.
+    **{
+        f"builtins:{name}": CALL | HAND_ON
+        for name in (
+            "ArithmeticError", "AssertionError", "AttributeError", "BaseException", "BaseExceptionGroup", "BlockingIOError", "BrokenPipeError", "BufferError", "BytesWarning", "ChildProcessError",
+            "ConnectionAbortedError", "ConnectionError", "ConnectionRefusedError", "ConnectionResetError", "DeprecationWarning", "EOFError", "EncodingWarning", "Exception", "ExceptionGroup",
+            "FileExistsError", "FileNotFoundError", "FloatingPointError", "FutureWarning", "GeneratorExit", "ImportError", "ImportWarning", "IndentationError", "IndexError", "InterruptedError",
+            "IsADirectoryError", "KeyError", "KeyboardInterrupt", "LookupError", "MemoryError", "ModuleNotFoundError", "NameError", "NotADirectoryError", "NotImplementedError", "OSError",
+            "OverflowError", "PendingDeprecationWarning", "PermissionError", "ProcessLookupError", "RecursionError", "ReferenceError", "ResourceWarning", "RuntimeError", "RuntimeWarning",
+            "StopAsyncIteration", "StopIteration", "SyntaxError", "SyntaxWarning", "SystemError", "SystemExit", "TabError", "TimeoutError", "TypeError", "UnboundLocalError",
+            "UnicodeDecodeError", "UnicodeEncodeError", "UnicodeError", "UnicodeTranslateError", "UnicodeWarning", "UserWarning", "ValueError", "Warning", "ZeroDivisionError",
+        )
+    },
 }
-NAMES = {name: roles for name, roles in NAMES.items() if roles}
