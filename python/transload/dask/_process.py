@@ -142,7 +142,7 @@ def _pooled(stock: Any) -> Any:
     @functools.wraps(stock)
     def host_array(n: int) -> memoryview:
         global _last_pooled, _idle_loop
-        if n < POOLED:
+        if n < POOLED or not speaking():
             view: memoryview = stock(n)
             return view
         _last_pooled = time.monotonic()
