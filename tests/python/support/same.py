@@ -77,7 +77,7 @@ class _Walk:
                 return f"{at}.{what}: {getattr(a, what)} became {getattr(b, what)}"
         if a.flags.writeable != b.flags.writeable:
             return f"{at}: writeable {a.flags.writeable} became {b.flags.writeable}"
-        if (a.flags.c_contiguous or a.flags.f_contiguous) and (a.flags.c_contiguous, a.flags.f_contiguous) != (b.flags.c_contiguous, b.flags.f_contiguous):
+        if a.dtype.itemsize and (a.flags.c_contiguous or a.flags.f_contiguous) and (a.flags.c_contiguous, a.flags.f_contiguous) != (b.flags.c_contiguous, b.flags.f_contiguous):
             return f"{at}: C/F order {a.flags.c_contiguous, a.flags.f_contiguous} became {b.flags.c_contiguous, b.flags.f_contiguous}"
         plain_a, plain_b = np.asarray(a), np.asarray(b)
         if a.dtype.hasobject or a.dtype.kind == "T":
