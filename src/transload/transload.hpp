@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -31,7 +32,7 @@ namespace transload {
 ///
 /// @throws Error{unsupported} for what the wire cannot hold; Error{exhausted} without memory.
 template <class T>
-[[nodiscard]] Message serialize(T&& object, LayoutLimits limits = {}, Resource& resource = default_resource()) {
+[[nodiscard]] Message serialize(T&& object, std::optional<LayoutLimits> limits = {}, Resource& resource = default_resource()) {
   Encoder encoder(limits, resource);
   if constexpr (std::is_lvalue_reference_v<T>) {
     encode(encoder, object);

@@ -56,7 +56,7 @@ TEST(Message, ASplitPayloadIsJoinedOnceForAllItsWindows) {
   writer.add_payload(whole);
   writer.add_payload(std::span(whole).subspan(90, 20));
   writer.root().nil();
-  Message message = make_message(writer, {.pack_limit = 16, .split_limit = 100}, default_resource());
+  Message message = make_message(writer, LayoutLimits{.pack_limit = 16, .split_limit = 100}, default_resource());
   ASSERT_EQ(message.frames.size(), 10U);
   // Elsewhere, so that the frames do not touch.
   for (Buffer& frame : message.frames) {
@@ -76,7 +76,7 @@ TEST(Message, ASplitPayloadWhoseFramesTouchIsNotCopied) {
   HeaderWriter writer;
   writer.add_payload(whole);
   writer.root().nil();
-  Message const message = make_message(writer, {.pack_limit = 16, .split_limit = 100}, default_resource());
+  Message const message = make_message(writer, LayoutLimits{.pack_limit = 16, .split_limit = 100}, default_resource());
   Header const header = Header::parse(message.header.bytes());
   Payloads read(header, message.frames, default_resource());
   EXPECT_EQ(read[0].data(), whole.data());
@@ -120,7 +120,7 @@ TEST(Message, AHeaderThatAsksForMoreFramesThanThereAreIsRefusedFirst) {
   writer.root().nil();
   std::vector<std::byte> const bytes(1000);
   writer.add_payload(bytes);
-  Message const message = make_message(writer, {.pack_limit = 0, .split_limit = 1}, default_resource());
+  Message const message = make_message(writer, LayoutLimits{.pack_limit = 0, .split_limit = 1}, default_resource());
   EXPECT_EQ(Header::parse(message.header.bytes(), 1000).layout.frame_nbytes.size(), 1000U);
   EXPECT_THROW((void)Header::parse(message.header.bytes(), 999), Error);
 }

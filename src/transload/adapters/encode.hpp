@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,7 +34,7 @@ class Tree;
 /// them. Small ones are copied into the pack by `finish`. Not thread-safe.
 class Encoder {
  public:
-  explicit Encoder(LayoutLimits limits = {}, Resource& resource = default_resource()) : limits_(limits), resource_(&resource) {}
+  explicit Encoder(std::optional<LayoutLimits> limits = {}, Resource& resource = default_resource()) : limits_(limits), resource_(&resource) {}
 
   void none() { writer_.root().nil(); }
   void boolean(bool value) { writer_.root().boolean(value); }
@@ -79,7 +80,7 @@ class Encoder {
   std::uint32_t shape_index(std::string_view cls, std::span<std::string_view const> keys);
 
   HeaderWriter writer_;
-  LayoutLimits limits_;
+  std::optional<LayoutLimits> limits_;
   Resource* resource_;
   std::unordered_map<std::string, std::uint32_t> names_;
   std::unordered_map<std::string, std::uint32_t> shapes_;

@@ -63,7 +63,8 @@ Buffer to_buffer(msgpack::Packer packer) {
   return Buffer::borrow(keeper->bytes(), keeper);
 }
 
-Message make_message(HeaderWriter& writer, LayoutLimits limits, Resource& resource, std::shared_ptr<void const> const& keeper) {
+Message make_message(HeaderWriter& writer, std::optional<LayoutLimits> limits, Resource& resource,
+                     std::shared_ptr<void const> const& keeper) {
   Layout layout;
   Message message;
   message.header = to_buffer(writer.finish(limits, layout));

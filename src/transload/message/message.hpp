@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -37,7 +38,7 @@ struct Message {
 [[nodiscard]] Buffer to_buffer(msgpack::Packer packer);
 
 /// Finishes `writer` and makes the message. Its large frames borrow the payloads and hold `keeper`.
-[[nodiscard]] Message make_message(HeaderWriter& writer, LayoutLimits limits, Resource& resource,
+[[nodiscard]] Message make_message(HeaderWriter& writer, std::optional<LayoutLimits> limits, Resource& resource,
                                    std::shared_ptr<void const> const& keeper = {});
 
 /// Checks that `frames` are those that `header` needs, also against meta `xxh3` where it stands and `check_xxh3` asks, and

@@ -39,7 +39,9 @@ template <class T>
 struct AnyBut {
   template <class U>
     requires(!std::is_same_v<std::remove_cvref_t<U>, T>)
-  operator U() const noexcept;  // NOLINT: never defined, only named
+  operator U() const noexcept {  // NOLINT: only named, never called
+    __builtin_unreachable();
+  }
 };
 
 template <class T, std::size_t... I>
@@ -117,6 +119,11 @@ constexpr auto tie_members(T& object) {
 }
 // clang-format on
 
+#if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wundefined-internal"
+#pragma clang diagnostic ignored "-Wundefined-var-template"
+#endif
 /// An object that is never made: its members' addresses are names at compile time.
 template <class T>
 struct Nowhere {
@@ -131,10 +138,6 @@ struct Pointer {
 template <class P>
 Pointer(P) -> Pointer<P>;
 
-#if defined(__clang__)
-#pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Wundefined-var-template"
-#endif
 template <class T, std::size_t I>
 consteval auto member_pointer() {
   return Pointer{&std::get<I>(tie_members(Nowhere<T>::instance.object))};
