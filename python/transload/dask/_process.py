@@ -227,8 +227,24 @@ def _labelled(name: str, stock: Any) -> Any:
             self.rpc.collect()  # what opens now is judged anew
             with on_road("stock"):
                 return await stock(self, *again(), **kwargs)
+        finally:
+            _judge_anew(self.rpc)
 
     return call
+
+
+JUDGED = 5.0
+"""Seconds for which an answer "not now" to a push is believed; then connections are opened anew, to ask again."""
+
+_judged = 0.0
+
+
+def _judge_anew(pool: Any) -> None:
+    global _judged
+    if pool is not None and _wire.declined.is_set() and time.monotonic() - _judged > JUDGED:
+        _judged = time.monotonic()
+        _wire.declined.clear()
+        pool.collect()
 
 
 def _gather(stock: Any) -> Any:
@@ -293,6 +309,9 @@ class _ActorRPC:
                 raise  # Dask looks for the actor elsewhere
             except Exception as error:
                 return {"status": "error", "exception": error}
+            finally:
+                rpc = vars(self._rpc).get("rpc", self._rpc)  # of a ProxyRPC: the scheduler's
+                _judge_anew(vars(rpc).get("pool"))
 
         return guarded
 

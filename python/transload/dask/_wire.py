@@ -13,6 +13,7 @@ Whoever says nothing is sent what stock Dask sends.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -56,6 +57,9 @@ TLS_FRAME_LIMIT = 2**31 - 64
 REPORT = b'{"transload-report":'
 """How the text of a process's counters begins."""
 
+declined = threading.Event()
+"""A peer that has transload did not take a push when its connection opened: a scheduler of a cluster that was mixed then."""
+
 _LEAD = memoryview(bytearray())
 
 
@@ -91,7 +95,10 @@ def judge(serializers: Sequence[str] | None, context: dict[str, Any] | None) -> 
     peer = ((context or {}).get("recipient") or {}).get(KEY) or {}
     if peer.get("format") != transload.FORMAT_VERSION or road.get() == "stock":
         return False, True
-    return bool(peer.get("publish" if road.get() == "publish" else "push")), True
+    takes = bool(peer.get("publish" if road.get() == "publish" else "push"))
+    if not takes:
+        declined.set()
+    return takes, True
 
 
 def carries_ours(message: object) -> bool:

@@ -201,8 +201,35 @@ def test_restarted_and_late_workers_are_on(make_cluster):
         end = time.monotonic() + 10
         while client.run(standing.of_this_worker)[names["late"]]["own"] != ["batched_send", "execute", "gather_dep"]:
             assert time.monotonic() < end
+        for _ in range(100):  # a connection opened before the scheduler heard of it is judged anew within seconds
+            transload.dask.report(client, reset=True)
+            x = client.scatter(FRAME, workers=[names["late"]], hash=False)
+            assert client.submit(roadside.total, x, workers=names["a"]).result() == FRAME["x"].sum()
+            if {family for _, family in transload.dask.report(client).rows()} == {"transload:host"}:
+                break
+            time.sleep(0.1)
+        else:
+            pytest.fail(str(transload.dask.report(client)))
+        transload.dask.disable(client)
+
+
+def test_a_scheduler_that_was_mixed_is_asked_again(make_cluster, monkeypatch):
+    from transload.dask import _process
+
+    monkeypatch.setattr(_process, "JUDGED", 0.2)
+    with make_cluster("with", {"a": "with", "stock": "without"}) as cluster, cluster.client() as client:
+        transload.dask.enable(client, mixed=True)
+        a = [cluster.addresses(client)["a"]]
         transload.dask.report(client, reset=True)
-        x = client.scatter(FRAME, workers=[names["late"]], hash=False)
-        assert client.submit(roadside.total, x, workers=names["a"]).result() == FRAME["x"].sum()
-        assert {family for _, family in transload.dask.report(client).rows()} == {"transload:host"}
+        client.scatter(FRAME, hash=False, workers=a)
+        assert {family for _, family in transload.dask.report(client).rows()} == {"pickle"}
+        cluster.stop("stock")
+        for _ in range(100):
+            transload.dask.report(client, reset=True)
+            client.scatter(FRAME, hash=False, workers=a)
+            if {family for _, family in transload.dask.report(client).rows()} == {"transload:host"}:
+                break
+            time.sleep(0.1)
+        else:
+            pytest.fail(str(transload.dask.report(client)))
         transload.dask.disable(client)
