@@ -140,9 +140,9 @@ struct Held {
   Ref cause(value);
   Ref const said(PyObject_Str(cause.get()));
   if (!said) PyErr_Clear();
-  std::string const text = cat("ARROW: ", type_name(cause.get()), ": ", said ? std::string(utf8(said.get())) : std::string("?"));
+  std::string const text = cat("ARROW: ", type_name(cause.get()), ": ", said ? lossy_utf8(said.get()) : std::string("?"));
   PyObject* const cls = PyDict_GetItemString(globals().errors, lacks ? "unsupported" : "malformed");
-  Ref const error = take(PyObject_CallFunction(cls, "s", text.c_str()));
+  Ref const error = take(PyObject_CallFunctionObjArgs(cls, lossy_str(text).get(), nullptr));
   PyException_SetCause(error.get(), cause.release());
   PyErr_SetObject(cls, error.get());
   throw Raised{};

@@ -43,7 +43,7 @@ __extension__ using Wide = __int128;  // offsets and strides from outside cannot
 class Decoder {
  public:
   Decoder(std::span<std::byte const> bytes, PyObject* frames, DecodeOptions options)
-      : bytes_(bytes), options_(options), header_(Header::parse(bytes)), reader_(bytes), incoming_(header_, frames) {
+      : bytes_(bytes), options_(options), header_(Header::parse(bytes, count(frames))), reader_(bytes), incoming_(header_, frames) {
     reader_.seek(header_.root_offset);
     names_.resize(header_.names.size());
     shapes_.resize(header_.shapes.size());
@@ -60,6 +60,13 @@ class Decoder {
   }
 
  private:
+  /// A header cannot ask for more frames than came.
+  static std::size_t count(PyObject* frames) {
+    Py_ssize_t const n = PyObject_Size(frames);
+    if (n < 0) throw Raised{};
+    return static_cast<std::size_t>(n);
+  }
+
   // ── Names ──────────────────────────────────────────────────────────────────────────────────────────────
 
   struct Named {
@@ -78,7 +85,7 @@ class Decoder {
         named.roles = role::make | role::call | role::hand_on;
         continue;
       }
-      named.text = str(entry.text);
+      named.text = text_of(entry.text, [&] { return cat("name ", i); });
       if (entry.is_wire_name()) {
         PyObject* decode = dict_get(globals().adapters_by_name, named.text.get());
         if (decode == nullptr) {
@@ -212,6 +219,18 @@ class Decoder {
       if (!PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) throw Raised{};
       PyErr_Clear();
       Reader::fail_at(at, "str: invalid UTF-8");
+    }
+    return Ref(object);
+  }
+
+  /// A str of the bytes; `what` names the field where they are none.
+  template <class What>
+  static Ref text_of(std::string_view content, What const& what) {
+    PyObject* const object = PyUnicode_DecodeUTF8(content.data(), static_cast<Py_ssize_t>(content.size()), "strict");
+    if (object == nullptr) {
+      if (!PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) throw Raised{};
+      PyErr_Clear();
+      throw Error(ErrorKind::malformed, cat(what(), ": invalid UTF-8"));
     }
     return Ref(object);
   }
@@ -486,7 +505,7 @@ class Decoder {
     KnownShape& known = shapes_[index];
     if (known.ready) return known;
     for (std::string_view key : entry.keys) {
-      PyObject* text = str(key).release();
+      PyObject* text = text_of(key, [&] { return cat("shape ", index, ": key ", known.keys.size()); }).release();
       PyUnicode_InternInPlace(&text);
       known.keys.emplace_back(text);
     }
@@ -768,7 +787,7 @@ class Decoder {
     std::string_view const format = reader_.str("MEMORYVIEW format");
     if (format.size() > 64) Reader::fail_at(format_at, "MEMORYVIEW format: too long");
     static PyObject* const calcsize = attr(import("struct").get(), "calcsize").release();
-    Ref const text = str(format);
+    Ref const text = text_of(format, [&] { return cat("header byte ", format_at, ": MEMORYVIEW format"); });
     Ref const size(PyObject_CallFunctionObjArgs(calcsize, text.get(), nullptr));
     if (!size) failed(at, "MEMORYVIEW format");
     Py_ssize_t const itemsize = PyLong_AsSsize_t(size.get());
@@ -995,8 +1014,8 @@ class Decoder {
     Ref const said(PyObject_Str(cause.get()));
     if (!said) PyErr_Clear();
     std::string const text = cat("header byte ", at, " (", place_in_object(bytes_, header_, at), "): ", what, ": ", type_name(cause.get()), ": ",
-                                 said ? std::string(utf8(said.get())) : std::string("?"));
-    Ref const error = take(PyObject_CallFunction(malformed, "s", text.c_str()));
+                                 said ? lossy_utf8(said.get()) : std::string("?"));
+    Ref const error = take(PyObject_CallFunctionObjArgs(malformed, lossy_str(text).get(), nullptr));
     PyException_SetCause(error.get(), cause.release());
     PyErr_SetObject(malformed, error.get());
     throw Raised{};

@@ -1297,7 +1297,7 @@ class Encoder {
       PyErr_Clear();
       return "an error without a text";
     }
-    return std::string(utf8(text.get()));
+    return lossy_utf8(text.get());
   }
 
   /// Adds to the error that is set where in the object it happened, and throws on.

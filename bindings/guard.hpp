@@ -16,7 +16,7 @@ namespace transload::py {
 /// Sets the class of transload._errors that goes by `kind`.
 inline void set_python_error(std::string_view kind, char const* text) {
   PyObject* const cls = globals().errors == nullptr ? nullptr : PyDict_GetItemString(globals().errors, std::string(kind).c_str());
-  PyErr_SetString(cls != nullptr ? cls : PyExc_RuntimeError, text);
+  PyErr_SetObject(cls != nullptr ? cls : PyExc_RuntimeError, lossy_str(text).get());
 }
 
 /// Runs `body`, which returns a Ref, and turns what it throws into the Python error that nanobind then raises.

@@ -81,6 +81,17 @@ inline void check(int status) {
   return {data, static_cast<std::size_t>(n)};
 }
 
+/// Text for an error that may quote bytes from outside: what is no UTF-8 shows as escapes.
+[[nodiscard]] inline Ref lossy_str(std::string_view text) {
+  return take(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
+}
+
+/// The other way: lone surrogates show as escapes.
+[[nodiscard]] inline std::string lossy_utf8(PyObject* text) {
+  Ref const bytes = take(PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace"));
+  return {PyBytes_AsString(bytes.get()), static_cast<std::size_t>(PyBytes_Size(bytes.get()))};
+}
+
 [[nodiscard]] inline Ref str(std::string_view text) {
   return take(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "strict"));
 }
