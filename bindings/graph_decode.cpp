@@ -47,6 +47,7 @@ class Decoder {
     reader_.seek(header_.root_offset);
     names_.resize(header_.names.size());
     shapes_.resize(header_.shapes.size());
+    for (std::uint64_t const n : header_.layout.frame_nbytes) frames_nbytes_ += n;
   }
   Decoder(Decoder const&) = delete;
   Decoder& operator=(Decoder const&) = delete;
@@ -72,6 +73,7 @@ class Decoder {
   struct Named {
     long roles = 0;
     Ref object;   ///< once asked for
+    Ref stand_in;  ///< what is called in its place, if anything is
     Ref text;     ///< str, for names that are no pickles
   };
 
@@ -120,8 +122,8 @@ class Decoder {
     Ref const top = str(name.substr(0, name.find_first_of(".:")));
     Ref const importer = Ref::borrow(dict_get(lazy, top.get()));
     if (!importer) return;
-    check(PyDict_DelItem(lazy, top.get()));
     Ref const ran = take(PyObject_CallFunctionObjArgs(importer.get(), nullptr));
+    if (dict_get(lazy, top.get()) == importer.get()) check(PyDict_DelItem(lazy, top.get()));  // only then: other threads wait in it
   }
 
   [[noreturn]] void refuse(std::size_t name, std::string const& what, std::string const& remedy) const {
@@ -139,15 +141,20 @@ class Decoder {
       refuse(index, cat(header_.names[index].is_wire_name() ? "wire name " : "", header_.names[index].text, " is not trusted ", use),
              cat("; transload.trust(\"", header_.names[index].text, "\") allows it"));
     }
+    NameEntry const& name = header_.names[index];
+    // A class that is handed on or made is itself; only calls go to the one that looks first.
+    if (role == role::call && !name.by_value) {
+      if (!entry.stand_in) {
+        run_lazy_importer(name.text);  // it may bring a stand-in
+        entry.stand_in = Ref::borrow(dict_get(globals().overrides, entry.text.get()));
+      }
+      if (entry.stand_in) return entry.stand_in.get();
+    }
     if (!entry.object) {
-      NameEntry const& name = header_.names[index];
-      if (!name.by_value) run_lazy_importer(name.text);  // it may bring a stand-in
       if (name.by_value) {
         Ref const content = take(PyBytes_FromStringAndSize(reinterpret_cast<char const*>(name.bytes.data()), static_cast<Py_ssize_t>(name.bytes.size())));
         Ref const no_buffers = take(PyList_New(0));
         entry.object = Ref(PyObject_CallFunctionObjArgs(globals().from_value, content.get(), no_buffers.get(), nullptr));
-      } else if (PyObject* const stand_in = dict_get(globals().overrides, entry.text.get())) {
-        entry.object = Ref::borrow(stand_in);
       } else {
         try {
           entry.object = import_name(name.text);
@@ -178,6 +185,7 @@ class Decoder {
   std::size_t open(bool marked) {
     if (!marked) return unmarked;
     memo_.emplace_back();
+    heights_.push_back(0);
     return memo_.size() - 1;
   }
 
@@ -188,6 +196,26 @@ class Decoder {
   Ref remembered(std::size_t number, Ref object) {
     remember(number, object.get());
     return object;
+  }
+
+  // References let flat bytes build a chain of any length. Most objects are freed without recursion however long it is; the
+  // others, and tuples, which are hashed recursively, would end the process, so their chains keep the limit of nesting.
+
+  /// Whether freeing or hashing what holds this object stops here.
+  static bool ends_chain(PyTypeObject* type) {
+    if (type == &PyList_Type || type == &PyDict_Type || type == &PySet_Type || type == &PyFrozenSet_Type) return true;
+    static void* const of_python_classes = [] {
+      Ref const cls = take(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyType_Type), "s(){}", "Probe"));
+      return PyType_GetSlot(reinterpret_cast<PyTypeObject*>(cls.get()), Py_tp_dealloc);
+    }();
+    return PyType_GetSlot(type, Py_tp_dealloc) == of_python_classes && PyType_IsSubtype(type, &PyTuple_Type) == 0;
+  }
+
+  [[gnu::noinline]] void measure(PyObject* object, std::size_t number, std::uint32_t around, std::size_t at) {
+    std::uint32_t const height = ends_chain(Py_TYPE(object)) ? 0 : tallest_ + 1;
+    if (height > chain_) Reader::fail_at(at, cat("a chain of references ", height, " long; at most ", chain_));
+    if (memo_.size() > number && memo_[number].get() == object) heights_[number] = height;
+    tallest_ = std::max(around, height);
   }
 
   // ── Nodes ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -208,8 +236,11 @@ class Decoder {
     if (++depth_ > limits::depth || !stack_.room()) {
       Reader::fail_at(at, cat("nested ", depth_, " deep; at most ", limits::depth, ", or what this thread's stack holds"));
     }
+    std::uint32_t const around = std::exchange(tallest_, 0);
+    std::size_t const number = memo_.size();
     Ref object = token.type == Type::map ? dict(token.size, unmarked) : tagged(token.size, at);
     --depth_;
+    measure(object.get(), number, around, at);
     return object;
   }
 
@@ -292,6 +323,7 @@ class Decoder {
         auto const number = reader_.count("REF number", UINT32_MAX);
         if (number >= memo_.size()) Reader::fail_at(at, cat("REF: number ", number, ", only ", memo_.size(), " objects have begun"));
         if (!memo_[number]) Reader::fail_at(at, cat("REF: object ", number, " is referred to before it is complete"));
+        tallest_ = heights_[number] == 0 ? 0 : heights_[number] - 1;
         return Ref::borrow(memo_[number].get());
       }
       case Op::value: {
@@ -322,10 +354,12 @@ class Decoder {
       case Op::reduce: {
         between(2, 6);
         std::size_t const number = open(marked);
-        PyObject* const function = named(role::call);
+        auto const index = reader_.count("name", limits::table_entries);
+        PyObject* const function = named(index, role::call);
         Ref const args = arguments("REDUCE arguments");
         Ref object(PyObject_Call(function, args.get(), nullptr));
         if (!object) failed(at, "REDUCE");
+        if (n > 2) check_fresh(object.get(), index, at);
         return with_state(std::move(object), n - 2, number);
       }
       case Op::new_: {
@@ -386,6 +420,7 @@ class Decoder {
         exactly(1);
         std::size_t const number = open(marked);
         Data const content = data("BYTEARRAY", false, 1);
+        charge(content, at);
         return remembered(number, take(PyByteArray_FromStringAndSize(reinterpret_cast<char const*>(content.bytes.data()),
                                                                      static_cast<Py_ssize_t>(content.bytes.size()))));
       }
@@ -450,6 +485,7 @@ class Decoder {
         }
         std::size_t const number = open(marked);
         Data const content = data("PICKLE", false, 1);
+        charge(content, at);
         Ref const pickled = bytes(content.bytes);
         Ref const buffers = filled_list(take(PyList_New(0)), n - 1);
         Ref object(PyObject_CallFunctionObjArgs(globals().from_value, pickled.get(), buffers.get(), nullptr));
@@ -618,6 +654,13 @@ class Decoder {
     return true;
   }
 
+  /// Members of an enumeration, singletons, cached objects and arguments handed back belong to others as well: state from
+  /// the bytes would change them for the whole process, or change what was looked at already.
+  void check_fresh(PyObject* object, std::size_t name, std::size_t at) const {
+    if (Py_REFCNT(object) == 1 || options_.pickle || (names_[name].roles & role::any_state) != 0) return;
+    Reader::fail_at(at, cat("REDUCE: ", header_.names[name].text, " gave an object that others hold; it takes no state"));
+  }
+
   /// Items, pairs and state, in the order of the protocol; `fields` of the four are there.
   [[gnu::noinline]] Ref with_state(Ref object, std::size_t fields, std::size_t number) {
     remember(number, object.get());
@@ -696,6 +739,7 @@ class Decoder {
       Py_ssize_t position = 0;
       while (PyDict_Next(slots, &position, &key, &value) != 0) {
         if (!PyUnicode_Check(key)) Reader::fail_at(at, "state: a slot whose name is no str");
+        if (!options_.pickle && PyUnicode_CompareWithASCIIString(key, "__class__") == 0) Reader::fail_at(at, "state: an object keeps its class");
         if (PyObject_SetAttr(object, key, value) < 0) failed(at, "state");
       }
     }
@@ -726,8 +770,19 @@ class Decoder {
     return incoming_.payload(p, writable, align);
   }
 
+  /// A few bytes can name a large payload again and again; objects that copy it may not take more than there is.
+  void charge(Data const& content, std::size_t at) {
+    if (content.in_header) return;
+    copied_ += content.bytes.size();
+    if (copied_ > frames_nbytes_) {
+      Reader::fail_at(at, cat("objects that copy their payloads take ", copied_, " bytes, the frames have ", frames_nbytes_));
+    }
+  }
+
   [[gnu::noinline]] Ref payload_as_bytes(std::uint64_t p) {
-    Payload const payload = payload_at(p, false, 1, reader_.offset());
+    std::size_t const at = reader_.offset();
+    Payload const payload = payload_at(p, false, 1, at);
+    charge({.bytes = {payload.data, payload.nbytes}}, at);
     // A frame that is a bytes object and nothing else is the object itself.
     if (payload.exporter != nullptr && PyBytes_CheckExact(payload.exporter) && payload.offset == 0 &&
         static_cast<std::uint64_t>(PyBytes_Size(payload.exporter)) == payload.nbytes) {
@@ -745,6 +800,7 @@ class Decoder {
 
   [[gnu::noinline]] Ref floats(std::size_t at) {
     Data const content = data("FLOATS", false, 1);
+    charge(content, at);
     if (content.bytes.size() % sizeof(double) != 0) Reader::fail_at(at, cat("FLOATS: ", content.bytes.size(), " bytes are no whole floats"));
     std::size_t const n = content.bytes.size() / sizeof(double);
     Ref list = take(PyList_New(static_cast<Py_ssize_t>(n)));
@@ -1033,6 +1089,11 @@ class Decoder {
   std::vector<Named> names_;
   std::vector<KnownShape> shapes_;
   std::vector<Ref> memo_;
+  std::vector<std::uint32_t> heights_;  ///< of the same numbers: objects that are freed or hashed inside one another
+  std::uint32_t tallest_ = 0;           ///< of the children of the node that is being read
+  std::uint32_t chain_ = static_cast<std::uint32_t>(stack_.levels(512, limits::depth));
+  std::uint64_t frames_nbytes_ = 0;
+  std::uint64_t copied_ = 0;            ///< by objects that do not lie in the frames
   std::vector<std::unique_ptr<KnownDtype>> dtypes_;
   std::unique_ptr<KnownDtype> spare_dtype_;
   KnownDtype const* last_dtype_ = nullptr;

@@ -1227,8 +1227,8 @@ class Encoder {
     Ref const top = str(full.substr(0, full.find('.')));
     Ref const importer = Ref::borrow(dict_get(g.lazy, top.get()));
     if (!importer) return;
-    check(PyDict_DelItem(g.lazy, top.get()));
     Ref const ran = take(PyObject_CallFunctionObjArgs(importer.get(), nullptr));
+    if (dict_get(g.lazy, top.get()) == importer.get()) check(PyDict_DelItem(g.lazy, top.get()));  // only then: other threads wait in it
   }
 
   /// Whether instances can be written as attributes under a shape: a class made in Python that changes nothing of how

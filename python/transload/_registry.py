@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -69,13 +70,21 @@ def register_lazy(toplevel_module: str, importer: Callable[[], object]) -> None:
     >>> import transload
     >>> transload.register_lazy("some_library", lambda: None)
     """
-    previous = _tables.lazy.get(toplevel_module)
-    if previous is None:
-        _tables.lazy[toplevel_module] = importer
-        return
+    waiting = _tables.lazy.get(toplevel_module)
+    if isinstance(waiting, _Importers):
+        waiting.importers.append(importer)
+    else:
+        _tables.lazy[toplevel_module] = _Importers(importer)
 
-    def both() -> None:
-        previous()
-        importer()
 
-    _tables.lazy[toplevel_module] = both
+class _Importers:
+    """Runs importers once; the walk drops it afterwards. Another thread that comes meanwhile waits, and so meets the adapters."""
+
+    def __init__(self, importer: Callable[[], object]) -> None:
+        self.importers = [importer]
+        self.lock = threading.RLock()
+
+    def __call__(self) -> None:
+        with self.lock:
+            while self.importers:  # an importer that meets its own library comes here again
+                self.importers.pop(0)()
