@@ -11,6 +11,7 @@ namespace role {
 inline constexpr long make = 1;  ///< `cls.__new__`, then its state
 inline constexpr long call = 2;  ///< call it with arguments from the bytes
 inline constexpr long hand_on = 4;  ///< put the class or function itself into an object
+inline constexpr long any_state = 8;  ///< give state to what it returns, even where others hold that too
 }  // namespace role
 
 struct Globals {

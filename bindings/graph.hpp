@@ -3,6 +3,7 @@
 ///
 /// This is the only code of the walk that knows Python; what it writes and reads are the core's HeaderWriter and Reader.
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -58,6 +59,11 @@ class StackGuard {
   StackGuard();
   /// Whether there is room for one more level.
   [[nodiscard]] bool room() const noexcept { return reinterpret_cast<char const*>(__builtin_frame_address(0)) > low_; }
+  /// How many levels of so many bytes fit from here on, `most` of them.
+  [[nodiscard]] std::size_t levels(std::size_t nbytes, std::size_t most) const noexcept {
+    auto const* const here = reinterpret_cast<char const*>(__builtin_frame_address(0));
+    return here > low_ ? std::min(most, static_cast<std::size_t>(here - low_) / nbytes) : 0;
+  }
 
  private:
   char const* low_;

@@ -11,7 +11,8 @@ from . import _core, _errors, _pickle
 MAKE = 1  # cls.__new__, then its state
 CALL = 2  # call it with arguments from the bytes
 HAND_ON = 4  # put the class or function itself into an object
-ALL = MAKE | CALL | HAND_ON
+ANY_STATE = 8  # give state to what a call returns, even where others hold that too
+ALL = MAKE | CALL | HAND_ON | ANY_STATE
 
 trusted: dict[str, int] = {}
 overrides: dict[str, object] = {}
