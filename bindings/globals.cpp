@@ -45,7 +45,7 @@ void init_globals() {
   Ref const types = import("types");
   g.function_type = attr(types.get(), "FunctionType").release();
   g.member_descriptor_type = attr(types.get(), "MemberDescriptorType").release();
-  Ref const pickle = import("pickle");
+  Ref const pickle = import("_pickle");  // not pickle, whose Python half takes milliseconds
   g.pickle_buffer_type = attr(pickle.get(), "PickleBuffer").release();
   g.pickle_error = attr(pickle.get(), "PickleError").release();
   g.five = take(PyLong_FromLong(5)).release();

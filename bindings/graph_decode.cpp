@@ -503,6 +503,10 @@ class Decoder {
         for (std::size_t i = 0; i < n; ++i) object = node();
         return object;
       }
+      case Op::list:
+      case Op::tuple:
+      case Op::record:
+      case Op::object: break;  // read by tagged()
     }
     Reader::fail_at(at, cat("op ", static_cast<unsigned>(op), " is not known"));
   }

@@ -5,16 +5,30 @@
 {'answer': 42}
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from . import _defaults
 from ._core import FORMAT_VERSION, __version__, built_with_cuda, device_count
 from ._errors import Disconnected, Error, Exhausted, Failed, Malformed, Unsupported, Untrusted
-from ._explain import Explanation, Leaf, explain
 from ._files import load, save
 from ._message import Message, deserialize, dumps, loads, serialize
 from ._registry import register, register_lazy
 from ._trust import is_strict, strict, trust, trusted_names
 
-for _class in (Error, Unsupported, Malformed, Untrusted, Exhausted, Disconnected, Failed, Message, Explanation, Leaf):
+if _TYPE_CHECKING:
+    from ._explain import Explanation, Leaf, explain
+
+
+def __getattr__(name: str) -> object:
+    # dataclasses, which these use, cost more to import than all of transload.
+    if name in ("Explanation", "Leaf", "explain"):
+        from . import _explain
+
+        return getattr(_explain, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+for _class in (Error, Unsupported, Malformed, Untrusted, Exhausted, Disconnected, Failed, Message):
     _class.__module__ = "transload"
 del _class, _defaults
 

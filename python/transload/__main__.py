@@ -8,7 +8,8 @@ import importlib
 import os
 import sys
 
-from . import _core, explain
+from . import _core
+from ._explain import explain
 from ._files import read
 
 

@@ -127,3 +127,8 @@ def _leaf(row: list[object], *, final: bool) -> Leaf:
     # Before the message is laid out the record holds payload numbers, which say nothing to a reader.
     places = tuple(dict.fromkeys(frames)) if final else ()
     return Leaf(str(path), str(kind), str(adapter), str(family), places, nbytes, str(reason))
+
+
+for _class in (Explanation, Leaf):
+    _class.__module__ = "transload"
+del _class
