@@ -73,9 +73,10 @@ def test_random_object_arrives_whole_from_read_only_frames(thing: Any) -> None:
 @_many
 @given(nested)
 def test_random_object_arrives_as_pickle_would_bring_it(thing: Any) -> None:
-    there = pickle.loads(pickle.dumps(thing, protocol=5))
-    if difference(thing, there) is None:  # pickle itself changes layouts and flags now and then
-        assert difference(there, host(thing)) is None
+    def pickled(x: Any) -> Any:  # which makes broadcasts and slices compact, so both go through it
+        return pickle.loads(pickle.dumps(x, protocol=5))
+
+    assert difference(pickled(thing), pickled(host(thing))) is None
 
 
 @given(st.one_of(st.decimals(), st.fractions(), st.uuids()))

@@ -100,7 +100,7 @@ def test_child_of_a_fork_encodes_and_decodes() -> None:
 
 
 def _growth(work: Any, rounds: int) -> float:
-    """Bytes a round, about 10 of them noise: the least of several goes, for caches fill now and then, and leaks grow always."""
+    """Bytes a round, some 20 of them noise: the least of several goes, for caches fill now and then, and leaks grow always."""
     tracemalloc.start()
     try:
         goes = []
@@ -122,7 +122,7 @@ def test_round_trips_leak_nothing(label: str) -> None:
     pytest.importorskip({"pandas": "pandas", "sparse": "scipy", "arrow": "pyarrow"}.get(label, "numpy"))
     thing = OBJECTS[label]()
     references = sys.getrefcount(thing)
-    assert _growth(lambda i: transload.loads(transload.dumps(thing, families=("host",))), 300) < 24
+    assert _growth(lambda i: transload.loads(transload.dumps(thing, families=("host",))), 300) < 40
     assert sys.getrefcount(thing) == references
 
 
@@ -137,7 +137,7 @@ def test_refused_messages_leak_nothing() -> None:
             transload.dumps([kept, lambda: 1], families=("host",))
 
     references = sys.getrefcount(kept)
-    assert _growth(work, len(parts[0])) < 24
+    assert _growth(work, len(parts[0])) < 40
     assert sys.getrefcount(kept) == references
 
 
