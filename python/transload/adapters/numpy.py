@@ -108,7 +108,7 @@ def _decode_other(value: Any) -> np.ndarray[Any, Any]:
         if names is None or len(names) != len(content):
             raise ValueError(f"{len(content)} fields for {dtype!r}")
         for name, field in zip(names, content, strict=True):
-            part = dtype.fields[name][0]
+            part = dtype.fields[name][0]  # type: ignore[index]
             if not isinstance(field, np.ndarray) or field.shape != shape + part.shape or field.dtype != part.base:
                 raise ValueError(f"field {name} does not fit {dtype!r} and shape {shape}")
         array = np.empty(shape, dtype)
@@ -145,7 +145,7 @@ def _plain(dtype: Any) -> Any:
         spec["formats"].append(part)
         spec["offsets"].append(offset)
         spec["titles"].append(title[0] if title else None)
-    return np.dtype(spec, align=dtype.isalignedstruct)
+    return np.dtype(spec, align=dtype.isalignedstruct)  # type: ignore[call-overload]
 
 
 def _encode_dtype(dtype: Any) -> tuple[Any, ...]:
@@ -197,7 +197,9 @@ def _decode_masked_void(value: Any) -> Any:
     data, mask, fill, hard = value
     if _array(data, "the data").ndim != 0 or _array(mask, "the mask").dtype != np.ma.make_mask_descr(data.dtype) or mask.ndim != 0:
         raise ValueError("the mask does not fit the data")
-    m: Any = np.ma.core.mvoid(data[()], mask=mask[()], dtype=data.dtype, hardmask=bool(hard))
+    m: Any = np.ma.core.mvoid(  # type: ignore[no-untyped-call]
+        data[()], mask=mask[()], dtype=data.dtype, hardmask=bool(hard)
+    )
     if fill is not None:
         m._fill_value = _array(fill, "the fill value")
     return m

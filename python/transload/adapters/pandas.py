@@ -23,7 +23,7 @@ def _pandas() -> Any:
 
 
 def _encode_container(container: Any) -> dict[str, Any]:
-    return container.__getstate__()  # type: ignore[no-any-return]
+    return container.__getstate__()
 
 
 def _container_decoder(name: str, manager: str) -> Callable[[Any], Any]:

@@ -18,7 +18,7 @@ def _shape(state: dict[str, Any], ndims: tuple[int, ...] = (2,)) -> tuple[int, .
     need(type(shape) is tuple and len(shape) in ndims, f"shape {shape!r}")
     for n in shape:
         integer(n, "a dimension", 0, (1 << 63) - 1)
-    return shape  # type: ignore[no-any-return]
+    return shape
 
 
 def _check_compressed(state: dict[str, Any], major: int, minor: int, ndata: int) -> None:
