@@ -168,11 +168,6 @@ class Decoder {
 
   PyObject* named(long role) { return named(reader_.count("name", limits::table_entries), role); }
 
-  PyTypeObject* named_class() {
-    std::size_t const at = reader_.offset();
-    return as_class(named(role::make), at);
-  }
-
   static PyTypeObject* as_class(PyObject* object, std::size_t at) {
     if (!PyType_Check(object)) Reader::fail_at(at, "a name that is no class, where an instance is to be made");
     return reinterpret_cast<PyTypeObject*>(object);
@@ -360,22 +355,24 @@ class Decoder {
         Ref object(PyObject_Call(function, args.get(), nullptr));
         if (!object) failed(at, "REDUCE");
         if (n > 2) check_fresh(object.get(), index, at);
-        return with_state(std::move(object), n - 2, number);
+        return with_state(std::move(object), n - 2, number, index);
       }
       case Op::new_: {
         between(2, 6);
         std::size_t const number = open(marked);
-        PyTypeObject* const cls = named_class();
+        auto const index = reader_.count("name", limits::table_entries);
+        PyTypeObject* const cls = as_class(named(index, role::make), at);
         Ref const args = arguments("NEW arguments");
-        return with_state(make(cls, args.get(), nullptr, at), n - 2, number);
+        return with_state(make(cls, args.get(), nullptr, at), n - 2, number, index);
       }
       case Op::new_kw: {
         between(3, 7);
         std::size_t const number = open(marked);
-        PyTypeObject* const cls = named_class();
+        auto const index = reader_.count("name", limits::table_entries);
+        PyTypeObject* const cls = as_class(named(index, role::make), at);
         Ref const args = arguments("NEW_KW arguments");
         Ref const kwargs = keyword_arguments();
-        return with_state(make(cls, args.get(), kwargs.get(), at), n - 3, number);
+        return with_state(make(cls, args.get(), kwargs.get(), at), n - 3, number, index);
       }
       case Op::adapted: {
         exactly(2);
@@ -666,11 +663,16 @@ class Decoder {
   }
 
   /// Items, pairs and state, in the order of the protocol; `fields` of the four are there.
-  [[gnu::noinline]] Ref with_state(Ref object, std::size_t fields, std::size_t number) {
+  [[gnu::noinline]] Ref with_state(Ref object, std::size_t fields, std::size_t number, std::size_t name) {
     remember(number, object.get());
     std::size_t const at = reader_.offset();
     Ref state;
     if (fields >= 1 && !absent()) state = node();
+    if (state && state.get() != Py_None && !options_.pickle && (names_[name].roles & role::any_state) == 0 && PyDict_Check(state.get()) == 0 &&
+        PyTuple_Check(state.get()) == 0 && PyList_Check(state.get()) == 0) {
+      // `"key" in state` of a range of 2**62 or of an array that shows one item so often does not end.
+      Reader::fail_at(at, cat("state of a ", type_name(object.get()), ": a ", type_name(state.get()), ", not a dict, tuple or list"));
+    }
     if (fields >= 2 && !absent()) append_items(object.get());
     if (fields >= 3 && !absent()) assign_pairs(object.get());
     if (fields >= 4 && !absent()) {
@@ -683,15 +685,24 @@ class Decoder {
     return object;
   }
 
+  /// A class's own __getattr__ may fail otherwise than it should while there is no state.
+  Ref method(PyObject* object, PyObject* name, std::size_t at) const {
+    try {
+      return try_attr(object, name);
+    } catch (Raised const&) {
+      failed(at, cat(utf8(name), " of ", type_name(object)));
+    }
+  }
+
   [[gnu::noinline]] void append_items(PyObject* object) {
     std::size_t const at = reader_.offset();
     Ref const items = filled_list(take(PyList_New(0)), reader_.array("items"));
-    Ref const extend = try_attr(object, globals().extend);
+    Ref const extend = method(object, globals().extend, at);
     if (extend) {
       if (!Ref(PyObject_CallFunctionObjArgs(extend.get(), items.get(), nullptr))) failed(at, "items");
       return;
     }
-    Ref const append = try_attr(object, globals().append);
+    Ref const append = method(object, globals().append, at);
     if (!append) Reader::fail_at(at, cat("items for a ", type_name(object), ", which takes none"));
     for (Py_ssize_t i = 0; i < PyList_Size(items.get()); ++i) {
       if (!Ref(PyObject_CallFunctionObjArgs(append.get(), PyList_GetItem(items.get(), i), nullptr))) failed(at, "items");
@@ -711,7 +722,7 @@ class Decoder {
 
   [[gnu::noinline]] void set_state(PyObject* object, PyObject* state, std::size_t at) {
     Globals const& g = globals();
-    Ref const setstate = try_attr(object, g.dunder_setstate);
+    Ref const setstate = method(object, g.dunder_setstate, at);
     if (setstate) {
       if (!Ref(PyObject_CallFunctionObjArgs(setstate.get(), state, nullptr))) failed(at, cat("__setstate__ of ", type_name(object)));
       return;

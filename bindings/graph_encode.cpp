@@ -1170,7 +1170,7 @@ class Encoder {
         }
       }
     }
-    if (PyObject* const function = dict_get(g.copyreg_dispatch_table, cls)) {
+    if (PyObject* const function = dict_get(g.copyreg_dispatch_table, cls); function != nullptr && !is_tblibs(t, function)) {
       info.kind = Kind::reduce;
       info.hook = function;
       keep(function);
@@ -1181,6 +1181,14 @@ class Encoder {
       return;
     }
     info.kind = is_plain(info, cls, t) ? Kind::plain : Kind::reduce;
+  }
+
+  /// Importing distributed lets tblib pickle all exceptions with their tracebacks, by a function that no receiver trusts.
+  /// An exception goes the same way whether or not that happened.
+  static bool is_tblibs(PyTypeObject* t, PyObject* function) {
+    if (PyType_IsSubtype(t, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) == 0) return false;
+    Ref const module = try_attr(function, globals().dunder_module);
+    return module && PyUnicode_Check(module.get()) != 0 && PyUnicode_CompareWithASCIIString(module.get(), "tblib.pickling_support") == 0;
   }
 
   static bool is_numpys_own(PyObject* cls) {

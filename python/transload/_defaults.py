@@ -16,5 +16,5 @@ def _importer(module: str) -> None:
 _tables.trusted.update(NAMES)
 for _module in ("numpy", "pandas", "pyarrow", "scipy", "sklearn"):
     register_lazy(_module, lambda module=_module: _importer(module))  # type: ignore[misc]
-for _module in ("array", "builtins", "copyreg", "re", "standard", "types"):
+for _module in ("array", "builtins", "collections", "copyreg", "fractions", "http", "re", "standard", "time", "types", "uuid"):
     register_lazy(_module, lambda: _importer("standard"))

@@ -22,7 +22,26 @@ def ndarray(value: Any, what: str, ndim: int, kinds: str = "") -> Any:
         raise ValueError(f"{what} has {value.ndim} dimensions, not {ndim}")
     if kinds and value.dtype.kind not in kinds:
         raise ValueError(f"{what} is of {value.dtype}")
+    if value.nbytes > _SHOWN and not value.flags.forc:
+        in_memory(value, what)
     return value
+
+
+# A few bytes can show one item 2**60 times over (strides of 0); looking at each, or a mask of them, would not end.
+_SHOWN = 1 << 26
+
+
+def memory(value: Any) -> int:
+    """Bytes from the first to the last item of an array, wherever its strides put them."""
+    if value.size == 0:
+        return 0
+    return int(value.itemsize) + sum((n - 1) * abs(stride) for n, stride in zip(value.shape, value.strides, strict=True))
+
+
+def in_memory(value: Any, what: str) -> None:
+    """`value`, an array, shows no more bytes than it has, or not many."""
+    if value.nbytes > max(memory(value), _SHOWN):
+        raise ValueError(f"{what} shows {value.nbytes} bytes of {memory(value)}")
 
 
 def within(values: Any, low: int, high: int, what: str) -> None:

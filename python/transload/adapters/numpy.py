@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import _tables
 from .._registry import register, register_named
+from ._checks import memory
 
 
 def _array(value: object, what: str) -> np.ndarray[Any, Any]:
@@ -111,7 +112,10 @@ def _decode_other(value: Any) -> np.ndarray[Any, Any]:
             part = dtype.fields[name][0]  # type: ignore[index]
             if not isinstance(field, np.ndarray) or field.shape != shape + part.shape or field.dtype != part.base:
                 raise ValueError(f"field {name} does not fit {dtype!r} and shape {shape}")
-        array = np.empty(shape, dtype)
+        held = sum(min(field.nbytes, memory(field)) for field in content)
+        if _size(shape) * dtype.itemsize > 64 * held + (1 << 20):
+            raise ValueError(f"{_size(shape)} items of {dtype.itemsize} bytes, of which {held} bytes are given")
+        array = np.zeros(shape, dtype)
         for name, field in zip(names, content, strict=True):
             array[name] = field
     elif form == "view":
@@ -241,9 +245,35 @@ def _keeps_seeds(generator: Any) -> bool:
     return isinstance(generator.__reduce__()[2], tuple)
 
 
+# Mixing takes as many steps as the pool has words, squared; so does cutting a large int into words.
+_MOST_WORDS = 1 << 12
+
+
+def _check_numbers(numbers: Any) -> None:
+    """Numbers, texts of numbers, and lists of these, of as many words as a seed may have."""
+    words, todo = 0, [numbers]
+    while todo and words <= _MOST_WORDS:
+        part = todo.pop()
+        if type(part) in (list, tuple):
+            words += len(part)
+            todo.extend(part[: _MOST_WORDS + 1])
+        elif isinstance(part, (range, np.ndarray)):
+            words += part.size if isinstance(part, np.ndarray) else abs(part.stop - part.start)
+        elif type(part) is int or isinstance(part, np.integer):
+            words += int(part).bit_length() // 32
+        elif type(part) is str:
+            words += len(part) // 4
+        elif part is not None:
+            raise ValueError(f"seeds are numbers, not a {type(part).__qualname__}")
+    if words > _MOST_WORDS:
+        raise ValueError(f"seeds of more than {_MOST_WORDS} words")
+
+
 def _decode_seeds(value: Any) -> Any:
     entropy, spawn_key, pool_size, spawned = value
-    if type(pool_size) is not int or not 4 <= pool_size <= 1 << 16 or type(spawned) is not int or not 0 <= spawned < 1 << 32:
+    for numbers in (entropy, spawn_key):
+        _check_numbers(numbers)
+    if type(pool_size) is not int or not 4 <= pool_size <= _MOST_WORDS or type(spawned) is not int or not 0 <= spawned < 1 << 32:
         raise ValueError("a pool of no size")
     return np.random.SeedSequence(entropy, spawn_key=spawn_key, pool_size=pool_size, n_children_spawned=spawned)
 

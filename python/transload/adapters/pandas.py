@@ -6,13 +6,14 @@ message. Classes are met under their names in pandas 2 (``pandas.core…``) and 
 
 from __future__ import annotations
 
+import datetime
 import importlib
 from collections.abc import Callable
 from typing import Any
 
 from .. import _tables
 from .._registry import register_named
-from ._checks import integer, ndarray, need, within
+from ._checks import in_memory, integer, ndarray, need, within
 
 
 def _pandas() -> Any:
@@ -78,6 +79,9 @@ def _placed(placement: Any, ncolumns: int, seen: Any) -> int:
     return n
 
 
+_MOST_COLUMNS = 1 << 26  # each is marked once; a range of them costs the sender nothing
+
+
 def _decode_manager(value: Any) -> Any:
     import numpy as np
 
@@ -86,6 +90,7 @@ def _decode_manager(value: Any) -> Any:
     axes, parts = value
     need(type(axes) is list and len(axes) == 2 and all(isinstance(axis, pd.Index) for axis in axes), "two axes are needed")
     ncolumns, nrows = len(axes[0]), len(axes[1])
+    need(ncolumns <= _MOST_COLUMNS, f"{ncolumns} columns")
     seen = np.zeros(ncolumns, np.int8)
     blocks = []
     for values, placement, references in parts:
@@ -152,18 +157,31 @@ def _encode_index(index: Any) -> tuple[Any, ...]:
     return cls.__name__, parts
 
 
+_MOST_OF_RANGE = 1 << 24
+
+
+def _listed(*parts: Any) -> None:
+    """Parts that pandas makes arrays of: none of them may be far longer than its bytes."""
+    for part in parts:
+        need(not isinstance(part, (range, _pandas().RangeIndex)) or len(part) <= _MOST_OF_RANGE, "a range that is too long for an array")
+        if hasattr(part, "strides") and hasattr(part, "nbytes"):
+            in_memory(part, "the values")
+
+
 def _decode_index(value: Any) -> Any:
     name, parts = value
     need(name in _INDEXES and type(parts) is dict, f"{name!r} is no index")
     need(set(parts) == _INDEX_PARTS.get(name, {"data", "name"}), f"parts {list(parts)} of a {name}")
     cls = getattr(_pandas(), name)
     if name == "IntervalIndex":
+        _listed(parts["left"], parts["right"])
         return cls.from_arrays(**parts)
     if name == "MultiIndex":
         _check_codes(parts)
     elif name != "RangeIndex":
         data = _values(parts["data"])
         need(data.ndim == 1, f"{data.ndim} dimensions in an index")
+        _listed(data)
         need(name not in _INDEX_DATA or type(data).__name__ == _INDEX_DATA[name], f"a {name} of a {type(data).__qualname__}")
     if name == "DatetimeIndex":
         return importlib.import_module("pandas.core.indexes.datetimes")._new_DatetimeIndex(cls, dict(parts))
@@ -230,6 +248,7 @@ def _decode_backed(value: Any) -> Any:
     need(type(values) is np.ndarray, f"{name} of a {type(values).__qualname__}")
     kind = values.dtype.kind
     if name == "Categorical":
+        in_memory(values, "codes")
         need(type(dtype) is pd.CategoricalDtype and isinstance(dtype.categories, pd.Index) and kind == "i", "a Categorical without categories or codes")
         within(values, -1, len(dtype.categories), "codes")
     elif name in ("DatetimeArray", "TimedeltaArray"):
@@ -274,6 +293,7 @@ _INTERVAL = {"IntervalArray": "pandas.core.arrays.interval"}
 
 def _decode_interval(value: Any) -> Any:
     left, right, closed, extras = value
+    _listed(left, right)
     return _with_extras(_array_class("IntervalArray", _INTERVAL).from_arrays(left, right, closed=closed, copy=False), extras)
 
 
@@ -365,5 +385,23 @@ def timedelta(value: Any, reso: Any) -> Any:
     return importlib.import_module("pandas._libs.tslibs.timedeltas")._timedelta_unpickle(value, reso)
 
 
+def frozen_list(values: Any) -> Any:
+    """Stand in for ``FrozenList``, which takes any iterable, a range of 2**62 as well."""
+    need(type(values) in (list, tuple), "a FrozenList of no list")
+    return importlib.import_module("pandas.core.indexes.frozen").FrozenList(values)
+
+
+def _offset(name: str) -> Any:
+    def make(*arguments: Any) -> Any:
+        for argument in arguments:  # holidays and hours are taken from any iterable
+            need(argument is None or type(argument) in (bool, int, str, list, tuple, datetime.time, datetime.timedelta), f"{name} of a {type(argument).__qualname__}")
+        return getattr(importlib.import_module("pandas._libs.tslibs.offsets"), name)(*arguments)
+
+    return make
+
+
+for _name in ("BusinessHour", "CustomBusinessDay", "CustomBusinessHour", "CustomBusinessMonthBegin", "CustomBusinessMonthEnd"):
+    _tables.overrides[f"pandas._libs.tslibs.offsets:{_name}"] = _offset(_name)
+_tables.overrides["pandas.core.indexes.frozen:FrozenList"] = frozen_list
 _tables.overrides["pandas._libs.tslibs.timestamps:_unpickle_timestamp"] = timestamp
 _tables.overrides["pandas._libs.tslibs.timedeltas:_timedelta_unpickle"] = timedelta

@@ -205,6 +205,17 @@ def _check_isolation_forest(estimator: Any) -> None:
         need(member.tree_.n_features == len(chosen), "a tree of the forest has other features")
 
 
+_STARTS = frozenset((
+    "sklearn.dummy:DummyClassifier", "sklearn.dummy:DummyRegressor", "sklearn.linear_model._base:LinearRegression", "sklearn.linear_model._logistic:LogisticRegression",
+    "sklearn.linear_model._ridge:Ridge",
+))  # they hold no functions
+
+
+def _has_own_start(estimator: Any) -> bool:
+    start = estimator.__dict__.get("init_")
+    return start is None or (type(start) is str and start == "zero") or f"{type(start).__module__}:{type(start).__name__}" in _STARTS
+
+
 def _check_gradient_boosting(estimator: Any) -> None:
     import numpy as np
 
@@ -215,8 +226,10 @@ def _check_gradient_boosting(estimator: Any) -> None:
     for member in members.flat:
         tree = member.tree_
         need(tree.n_features == estimator.n_features_in_ and tree.n_outputs == 1 and tree.max_n_classes == 1, "a tree of the stages has other features or outputs")
+    integer(estimator.n_features_in_, "n_features_in_", 0, 1 << 24)
     if members.size:
-        # The stages add to what init_ predicts, in place.
+        # The stages add to what init_ predicts, in place. It is asked here, so it may not be one that calls functions of the sender's choice.
+        need(_has_own_start(estimator), f"init_ is a {type(estimator.init_).__qualname__}, which predicts by what the bytes say")
         start = estimator._raw_predict_init(np.zeros((1, estimator.n_features_in_), np.float32))
         need(start.shape == (1, width) and start.dtype == np.float64, f"init_ predicts shape {start.shape}, the stages {width} values")
 
@@ -309,19 +322,24 @@ def _check_memory(estimator: Any) -> None:
     need(estimator.memory is None, "memory is a place on disk, which stays the sender's")
 
 
+@functools.cache
+def _class(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name)
+
+
 def _guard(module: str, names: str, check: Callable[[Any], None], refuses: Callable[[Any], bool] | None = None) -> None:
     """`refuses` tells which estimators the sender leaves to the next family, since no receiver would take them."""
 
     def encode(estimator: Any) -> Any:
         if refuses is not None and refuses(estimator):
-            raise NotImplementedError("what it holds reads files")
+            raise NotImplementedError("what it holds reads files or runs functions")
         return estimator.__getstate__()
 
     for name in names.split():
 
         def decode(state: Any, module: str = f"sklearn.{module}", name: str = name) -> Any:
             need(type(state) is dict, "the state is no dict")
-            cls = getattr(importlib.import_module(module), name)
+            cls = _class(module, name)
             estimator = cls.__new__(cls)
             estimator.__setstate__(state)  # BaseEstimator's: warns when the version differs
             check(estimator)
@@ -333,7 +351,7 @@ def _guard(module: str, names: str, check: Callable[[Any], None], refuses: Calla
 _guard("tree._classes", "DecisionTreeClassifier DecisionTreeRegressor ExtraTreeClassifier ExtraTreeRegressor", _check_decision_tree)
 _guard("ensemble._forest", "ExtraTreesClassifier ExtraTreesRegressor RandomForestClassifier RandomForestRegressor RandomTreesEmbedding", _check_forest)
 _guard("ensemble._iforest", "IsolationForest", _check_isolation_forest)
-_guard("ensemble._gb", "GradientBoostingClassifier GradientBoostingRegressor", _check_gradient_boosting)
+_guard("ensemble._gb", "GradientBoostingClassifier GradientBoostingRegressor", _check_gradient_boosting, lambda estimator: not _has_own_start(estimator))
 _guard("ensemble._hist_gradient_boosting.gradient_boosting", "HistGradientBoostingClassifier HistGradientBoostingRegressor", _check_hist_gradient_boosting)
 _guard("svm._classes", "NuSVC NuSVR OneClassSVM SVC SVR", _check_libsvm)
 _guard("cluster._kmeans", "KMeans MiniBatchKMeans", _check_kmeans)

@@ -32,7 +32,7 @@ NAMES: dict[str, int] = {
     "zoneinfo:ZoneInfo._unpickle": CALL,
     "decimal:Decimal": CALL | HAND_ON,
     "fractions:Fraction": CALL | HAND_ON,
-    "uuid:UUID": MAKE | CALL | HAND_ON,
+    "uuid:UUID": MAKE | HAND_ON,
     "uuid:SafeUUID": CALL | HAND_ON,
     "pathlib:Path": CALL | HAND_ON,
     "pathlib:PosixPath": CALL | HAND_ON,
@@ -47,7 +47,7 @@ NAMES: dict[str, int] = {
     "collections:defaultdict": CALL | HAND_ON,
     "collections:deque": CALL | HAND_ON,
     "collections:Counter": CALL | HAND_ON,
-    "collections:ChainMap": MAKE | CALL | HAND_ON,
+    "collections:ChainMap": MAKE | HAND_ON,  # not to be called: with an array as its map, it writes to that array
     "collections:UserDict": MAKE | HAND_ON,
     "collections:UserList": MAKE | HAND_ON,
     "collections:UserString": MAKE | HAND_ON,

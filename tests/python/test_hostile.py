@@ -1,0 +1,275 @@
+"""Hostile messages and hostile objects: what tried to crash, to hang, to take memory or to change what others hold."""
+
+from __future__ import annotations
+
+import http
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+
+import transload
+
+REF, VALUE, LIST, TUPLE, SET, FROZENSET = 0, 1, 2, 3, 4, 5
+NAME, REDUCE, NEW, ADAPTED, BIGINT = 8, 9, 10, 12, 13
+BYTES, BYTEARRAY, SLICE, RANGE, FLOATS, ARRAY, OBJECT_ARRAY, DTYPE, LAST = 16, 17, 19, 20, 21, 22, 23, 25, 29
+MARK = 0x40
+ENDLESS = [RANGE, 0, 1 << 62, 1]
+EIGHT = [bytes(8)]
+
+
+def message(root: Any, names: list[str] = (), frames: list[Any] = ()) -> list[Any]:  # type: ignore[assignment]
+    """By hand: docs/format.md, "The header"."""
+    sizes = [len(frame) for frame in frames]
+    return [msgpack.packb([1, {}, list(names), [], [0, 1 << 40] if sizes else None, sizes, root]), *frames]
+
+
+def shown(n: int, dtype: str = "<i8") -> list[Any]:
+    """An array that shows the first item of frame 0 `n` times."""
+    return [ARRAY, dtype, 0, n, 0, [0], 0]
+
+
+def span(n: int) -> list[Any]:
+    return [ADAPTED, 0, [TUPLE, "RangeIndex", {"start": 0, "stop": n, "step": 1, "name": None}]]
+
+
+# ── Chains by reference: flat bytes, deep objects ────────────────────────────────────────────────────────────
+
+_LINKS: dict[str, tuple[Callable[[int], Any], list[str]]] = {
+    "slice": (lambda i: [MARK | SLICE, [REF, i], None, None], []),
+    "tuple": (lambda i: [MARK | TUPLE, [REF, i]], []),
+    "object array": (lambda i: [MARK | OBJECT_ARRAY, 1, 0, [REF, i]], []),
+    "deque": (lambda i: [MARK | REDUCE, 0, [], None, [[REF, i]]], ["collections:deque"]),
+    "defaultdict": (lambda i: [MARK | REDUCE, 0, [], None, None, [1, [REF, i]]], ["collections:defaultdict"]),
+    "alias": (lambda i: [MARK | REDUCE, 0, [[NAME, 1], [TUPLE, [REF, i]]]], ["types:GenericAlias", "builtins:list"]),
+    "itemgetter": (lambda i: [MARK | REDUCE, 0, [[REF, i]]], ["operator:itemgetter"]),
+    "struct_time": (lambda i: [MARK | REDUCE, 0, [[TUPLE, [REF, i], *[1] * 8]]], ["time:struct_time"]),
+}
+
+
+def chain(link: Callable[[int], Any], n: int, last: Any = None) -> list[Any]:
+    return [LAST, [MARK | TUPLE, 1], *(link(i) for i in range(n - 1)), *([last] if last is not None else [])]
+
+
+@pytest.mark.parametrize("kind", _LINKS)
+def test_chain_that_cannot_be_freed_is_refused(kind: str) -> None:
+    link, names = _LINKS[kind]
+    with pytest.raises(transload.Malformed, match="chain of references"):
+        transload.loads(message(chain(link, 100_000), names))
+    transload.loads(message(chain(link, 1000), names))  # and is freed
+
+
+def test_chain_of_object_arrays_by_nesting_is_refused() -> None:
+    root: Any = None
+    for _ in range(400):
+        root = [OBJECT_ARRAY, 1, 0, root]
+    transload.loads(message(root))
+    body = b"\x94\x17\x01\x00" * 5000 + b"\xc0"
+    with pytest.raises(transload.Malformed, match="chain of references"):
+        transload.loads([b"\x97\x01\x80\x90\x90\xc0\x90" + body])
+
+
+def test_chain_of_tuples_is_not_hashed() -> None:
+    with pytest.raises(transload.Malformed, match="chain of references"):
+        transload.loads(message(chain(_LINKS["tuple"][0], 300_000, [SET, [REF, 299_999]])))
+
+
+def test_chain_that_python_frees_without_recursion_may_be_long() -> None:
+    transload.trust(f"{__name__}:_Link")
+    links = [_Link(None)]
+    for _ in range(50_000):
+        links.append(_Link(links[-1]))
+    there = transload.loads(transload.dumps(links, ("host",)))
+    assert there[-1].before is there[-2]
+    nested: Any = [MARK | LIST]
+    lists = transload.loads(message([LIST, nested, *([MARK | LIST, [REF, i]] for i in range(50_000))]))
+    assert lists[-1][0] is lists[-2]
+
+
+class _Link:
+    def __init__(self, before: Any) -> None:
+        self.before = before
+
+
+def test_chain_on_a_thread_with_a_small_stack() -> None:
+    said: list[str] = []
+
+    def run() -> None:
+        try:
+            transload.loads(message(chain(_LINKS["defaultdict"][0], 5000), ["collections:defaultdict"]))
+        except transload.Malformed as error:
+            said.append(str(error))
+
+    before = threading.stack_size(256 << 10)
+    try:
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    assert "chain of references" in said[0]
+
+
+# ── Few bytes, much memory or time ───────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("op", [BYTES, BYTEARRAY, FLOATS])
+def test_payload_is_not_copied_again_and_again(op: int) -> None:
+    frame = bytearray(8000)
+    assert len(transload.loads(message([op, 0], frames=[frame]))) in (1000, 8000)
+    with pytest.raises(transload.Malformed, match="copy their payloads"):
+        transload.loads(message([LIST, [op, 0], [op, 0]], frames=[frame]))
+
+
+_SEEDS = "numpy.seeds"
+_CSR = "scipy.csr_matrix"
+_HUNGRY: dict[str, tuple[Any, list[str], list[Any]]] = {
+    "deque of a range": ([REDUCE, 0, [ENDLESS]], ["collections:deque"], []),
+    "short deque of a range": ([REDUCE, 0, [ENDLESS, 1]], ["collections:deque"], []),
+    "deque of an array": ([REDUCE, 0, [shown(1 << 40)]], ["collections:deque"], EIGHT),
+    "Counter": ([REDUCE, 0, [ENDLESS]], ["collections:Counter"], []),
+    "OrderedDict": ([REDUCE, 0, [ENDLESS]], ["collections:OrderedDict"], []),
+    "struct_time": ([REDUCE, 0, [ENDLESS]], ["time:struct_time"], []),
+    "group": ([REDUCE, 0, ["x", ENDLESS]], ["builtins:ExceptionGroup"], []),
+    "syntax error": ([REDUCE, 0, ["x", ENDLESS]], ["builtins:SyntaxError"], []),
+    "enumeration": ([REDUCE, 0, [shown(1 << 40)]], ["http:HTTPStatus"], EIGHT),
+    "old reconstructor": ([REDUCE, 0, [[NAME, 1], [NAME, 2], ENDLESS]], ["copyreg:_reconstructor", "builtins:object", "builtins:tuple"], []),
+    "fraction": ([REDUCE, 0, ["1e1000000000"]], ["fractions:Fraction"], []),
+    "fraction of a decimal": ([REDUCE, 0, [[REDUCE, 1, ["1e999999999"]]]], ["fractions:Fraction", "decimal:Decimal"], []),
+    "fraction of large ints": ([REDUCE, 0, [[BIGINT, b"\x7f" * (1 << 20)], [BIGINT, b"\x5f" * (1 << 20)]]], ["fractions:Fraction"], []),
+    "pattern of wide sets": ([REDUCE, 0, ["[\x00-\U0010ffff]" * 3000, 2 | 32]], ["re:_compile"], []),
+    "pool of seeds": ([ADAPTED, 0, [TUPLE, 1, [TUPLE], 65536, 0]], [_SEEDS], []),
+    "seeds of a range": ([ADAPTED, 0, [TUPLE, ENDLESS, [TUPLE], 4, 0]], [_SEEDS], []),
+    "spawn key of a range": ([ADAPTED, 0, [TUPLE, 1, ENDLESS, 4, 0]], [_SEEDS], []),
+    "large seed": ([ADAPTED, 0, [TUPLE, [BIGINT, b"\x7f" * (1 << 20)], [TUPLE], 4, 0]], [_SEEDS], []),
+    "records without fields": ([ADAPTED, 0, [TUPLE, "fields", [DTYPE, ["struct", 1 << 30, False, []]], [TUPLE, 1 << 10], False, [LIST]]], ["numpy.ndarray"], []),
+    "csr": ([ADAPTED, 0, {"_shape": [TUPLE, (1 << 33) - 1, 10], "data": shown(1 << 33), "indices": shown(1 << 33), "indptr": shown(1 << 33)}], [_CSR], EIGHT),
+    "coo": ([ADAPTED, 0, {"_shape": [TUPLE, 1, 1], "data": shown(1 << 40), "coords": [TUPLE, shown(1 << 40), shown(1 << 40)]}], ["scipy.coo_matrix"], EIGHT),
+    "intervals of ranges": ([ADAPTED, 0, [TUPLE, "IntervalIndex", {"left": span(1 << 40), "right": span(1 << 40), "closed": "right", "name": None}]], ["pandas.index"], []),
+    "index of an array": ([ADAPTED, 0, [TUPLE, "Index", {"data": shown(1 << 40), "name": None}]], ["pandas.index"], EIGHT),
+    "columns of a range": (
+        [ADAPTED, 1, [TUPLE, [LIST, span(1 << 40), span(0)], [LIST, [TUPLE, [ARRAY, "<f8", b"", [1 << 40, 0]], [SLICE, 0, 1 << 40, 1], None]]]], ["pandas.index", "pandas.blocks"], []
+    ),
+    "holidays": ([REDUCE, 0, [1, False, "Mon", ENDLESS]], ["pandas._libs.tslibs.offsets:CustomBusinessDay"], []),
+    "state of a range": ([NEW, 0, [], ENDLESS], ["pandas:DateOffset"], []),
+    "comparison with None": ([REDUCE, 0, [shown(1 << 40)]], ["uuid:UUID"], EIGHT),
+    "FrozenList": ([REDUCE, 0, [ENDLESS]], ["pandas.core.indexes.frozen:FrozenList"], []),
+}
+_LIMITED = """
+import resource, sys
+import transload
+for module in sys.argv[1].split():
+    __import__(module)
+used = int(open("/proc/self/statm").read().split()[0]) * 4096
+resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 29),) * 2)
+resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
+parts = sys.stdin.buffer.read()
+header, frames = parts[8:8 + int.from_bytes(parts[:8], "little")], parts[8 + int.from_bytes(parts[:8], "little"):]
+try:
+    transload.loads([header, frames] if frames else [header], ("host",))
+except transload.Malformed as error:
+    print("refused:", error)
+"""
+
+
+@pytest.mark.parametrize("label", _HUNGRY)
+def test_few_bytes_take_neither_memory_nor_time(label: str) -> None:
+    root, names, frames = _HUNGRY[label]
+    library = next((name for name in ("numpy", "pandas", "scipy") if names[0].startswith(name)), "numpy")
+    pytest.importorskip(library)
+    header, *rest = message(root, names, frames)
+    run = subprocess.run(
+        [sys.executable, "-c", _LIMITED, library], input=len(header).to_bytes(8, "little") + header + b"".join(rest), capture_output=True, timeout=120
+    )
+    assert run.stdout.startswith(b"refused:"), run.stderr[-500:]
+
+
+# ── Shared objects, and what hands attributes on ─────────────────────────────────────────────────────────────
+
+
+def test_members_of_an_enumeration_take_no_state() -> None:
+    with pytest.raises(transload.Malformed, match="takes no state"):
+        transload.loads(message([REDUCE, 0, [200], {"_value_": 500}], ["http:HTTPStatus"]))
+    assert http.HTTPStatus(200)._value_ == 200
+
+
+def test_singletons_take_no_state() -> None:
+    state = [TUPLE, 1, [TUPLE, 3], [DTYPE, "<f8"], False, bytes(24), bytes(3), None]
+    with pytest.raises(transload.Malformed, match="takes no state"):
+        transload.loads(message([REDUCE, 0, [], state], ["numpy.ma.core:MaskedConstant"]))
+    assert np.ma.masked.shape == ()
+
+
+def test_class_that_its_user_trusts_may_share_itself() -> None:
+    transload.trust(f"{__name__}:_Selfish")
+    assert transload.loads(transload.dumps(_Selfish(), ("host",)), ("host",)).x == 5
+
+
+class _Selfish:
+    def __init__(self) -> None:
+        self.me = self
+        self.x = 5
+
+    def __reduce__(self) -> Any:
+        return _Selfish, (), {"x": self.x}
+
+
+def test_array_is_not_written_to_once_it_was_looked_at() -> None:
+    with pytest.raises(transload.Malformed, match="to be called"):
+        transload.loads(message([LIST, [MARK | ARRAY, "<i8", bytes(8), 1], [REDUCE, 0, [[REF, 0]], None, None, [0, 77]]], ["collections:ChainMap"]))
+
+
+def test_alias_does_not_reach_into_an_object() -> None:
+    with pytest.raises(transload.Malformed, match="alias"):
+        transload.loads(message([LIST, [MARK | LIST], [REDUCE, 0, [[REF, 0], [TUPLE]], None, [1, 2]]], ["types:GenericAlias"]))
+
+
+def test_object_keeps_its_class() -> None:
+    with pytest.raises(transload.Malformed, match="keeps its class"):
+        transload.loads(message([NEW, 0, [], [TUPLE, None, {"__class__": [NAME, 1]}]], ["collections:UserList", "builtins:object"]))
+
+
+def test_stand_in_is_called_and_not_handed_on() -> None:
+    import collections
+
+    there = transload.loads(transload.dumps([collections.deque, collections.deque([1], 3), collections.OrderedDict], ("host",)), ("host",))
+    assert there == [collections.deque, collections.deque([1], 3), collections.OrderedDict]
+
+
+def test_boosting_does_not_ask_a_start_that_calls_functions() -> None:
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    x = np.random.default_rng(0).random((20, 2))
+    start = make_pipeline(FunctionTransformer(np.log1p), __import__("sklearn.linear_model").linear_model.LinearRegression()).fit(x, x[:, 0])
+    model = ensemble.GradientBoostingRegressor(n_estimators=2, init=start).fit(x, x[:, 0])
+    calls = transload.serialize(model)
+    assert "pickle" in calls.families or calls.families == ("host",)
+    state = model.__getstate__()
+    from transload import _tables
+
+    with pytest.raises(ValueError, match="init_ is a Pipeline"):
+        _tables.adapters_by_name["sklearn.GradientBoostingRegressor"](state)
+
+
+def test_class_whose_lookup_fails_without_state_is_malformed() -> None:
+    pytest.importorskip("sklearn")
+    with pytest.raises(transload.Malformed, match="RecursionError"):
+        transload.loads(message([NEW, 0, [], None, [1, 2]], ["sklearn.frozen._frozen:FrozenEstimator"]))
+
+
+# ── Hostile objects ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_exceptions_go_one_way_whoever_else_pickles_them() -> None:
+    script = "import transload\nimport tblib.pickling_support as t\nt.install()\nprint(transload.loads(transload.dumps(ValueError('x'), ('host',)), ('host',)).args)"
+    pytest.importorskip("tblib")
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert run.stdout == "('x',)\n", run.stderr
