@@ -213,7 +213,19 @@ void Incoming::unpack(Frame& frame, std::size_t i) {
   keeper->memory = std::move(whole);
   keeper->readonly = false;
   frame.exporter = make_exporter(std::move(keeper), frame.data, frame.nbytes, false);
+  frame.held = true;
   frame.view.release();
+}
+
+/// NumPy keeps the object that it took a buffer from, and not the buffer: a bytearray could be resized and a mapping closed under an array.
+void Incoming::hold(Frame& frame) {
+  if (frame.held || PyBytes_CheckExact(frame.exporter.get()) != 0) return;
+  auto keeper = std::make_shared<Keeper>();
+  keeper->object = std::move(frame.exporter);
+  keeper->view = std::move(frame.view);
+  keeper->readonly = frame.readonly;
+  frame.exporter = make_exporter(std::move(keeper), frame.data, frame.nbytes, frame.readonly);
+  frame.held = true;
 }
 
 void Incoming::own(Frame& frame) {
@@ -221,6 +233,7 @@ void Incoming::own(Frame& frame) {
   auto keeper = std::make_shared<Keeper>(Keeper::allocate(frame.nbytes, data));
   if (frame.nbytes != 0) std::memcpy(data, frame.data, frame.nbytes);
   frame.exporter = make_exporter(std::move(keeper), data, frame.nbytes, false);
+  frame.held = true;
   frame.view.release();
   frame.data = data;
   frame.readonly = false;
@@ -240,6 +253,7 @@ std::size_t Incoming::join(Place const& place) {
   }
   Frame whole;
   whole.nbytes = total;
+  whole.held = true;
   if (adjacent) {
     auto keeper = std::make_shared<Keeper>();
     Ref pieces = take(PyTuple_New(place.nframes));
@@ -277,6 +291,7 @@ Payload Incoming::payload(std::uint64_t p, bool writable, std::size_t align) {
   // The layout aligns payloads inside a frame; only the frame's own start can be off (Dask's tcp puts the first buffer behind its headers).
   bool const misaligned = (reinterpret_cast<std::uintptr_t>(frame.data) & (align - 1)) != 0;
   if ((writable && frame.readonly) || misaligned) own(frame);
+  hold(frame);
   return {.exporter = frame.exporter.get(),
           .data = frame.data + place.offset,
           .offset = place.offset,

@@ -74,8 +74,10 @@ class Incoming {
     std::byte const* data = nullptr;
     std::uint64_t nbytes = 0;
     bool readonly = false;
+    bool held = false;  ///< the exporter keeps its memory where it is
   };
 
+  static void hold(Frame& frame);
   void unpack(Frame& frame, std::size_t i);
   void own(Frame& frame);
   std::size_t join(Place const& place);

@@ -82,6 +82,10 @@ Ref importable_name(PyObject* object, PyObject* given, std::string& why) {
     why = cat("a ", type_name(object), " has no name");
     return {};
   }
+  if (!is_utf8(qualname.get())) {
+    why = cat("a ", type_name(object), " has a name that UTF-8 cannot write");
+    return {};
+  }
   std::string_view const path = utf8(qualname.get());
   Ref module = try_attr(object, g.dunder_module);
   // A class method reads `Class.method`; it lives where its class does.
@@ -93,6 +97,10 @@ Ref importable_name(PyObject* object, PyObject* given, std::string& why) {
     // As pickle does: look for a loaded module that has the object under this name.
     Ref const pickle = import("pickle");
     module = take(PyObject_CallMethod(pickle.get(), "whichmodule", "OO", object, qualname.get()));
+  }
+  if (!PyUnicode_Check(module.get()) || !is_utf8(module.get())) {
+    why = cat("a ", type_name(object), " says of its module what is no name");
+    return {};
   }
   std::string_view const module_name = utf8(module.get());
   Ref const modules = take(PyObject_GetAttrString(import("sys").get(), "modules"));

@@ -209,7 +209,7 @@ class Encoder {
   }
 
   void compound(PyObject* o, PyTypeObject* t, Step const* at) {
-    bool const shared = Py_REFCNT(o) > 1;
+    bool const shared = Py_REFCNT(o) > 1 + std::exchange(ours_, 0);
     if (shared) {
       if (auto const* number = memo_.find(o)) return ref(*number);
     }
@@ -405,10 +405,11 @@ class Encoder {
     Step step{.parent = at, .kind = Step::Kind::index};
     for (; step.index < n; ++step.index) {
       PyObject* const item = PyList_GetItem(o, step.index);
-      if (item == nullptr) throw Raised{};
+      if (item == nullptr) break;
       node(item, &step);
     }
-    if (PyList_Size(o) != n) changed(at);
+    PyErr_Clear();
+    if (step.index != n || PyList_Size(o) != n) changed(at);
   }
 
   /// Writes a list that holds nothing but floats as one payload. False: it holds something else, nothing was written.
@@ -471,7 +472,7 @@ class Encoder {
     auto const n = static_cast<std::size_t>(PyDict_Size(o));
     // The first dict of a message is rarely followed by one with the same keys, so it is not looked up.
     if (ndicts_++ > 0 && n > 0 && n <= shape_keys) {
-      if (auto const shape = record_shape(o, n)) return record(o, *shape, n, shared, at);
+      if (Shape const* const shape = record_shape(o, n)) return record(o, *shape, shared, at);
     }
     if (shared) memo_.insert(o, begin(Op::value, 1, true));
     out_.map(n);
@@ -485,9 +486,14 @@ class Encoder {
       if (++seen > n) changed(at);
       key_step.index = static_cast<Py_ssize_t>(seen - 1);
       step.key = key;
-      // Writing a key that is an object may run its methods, which may drop the value.
-      Ref const hold = is_atom(key) ? Ref{} : Ref::borrow(value);
+      // Writing a key that is an object may run its methods, which may drop both; so may writing the value, and errors show the key.
+      bool const object = !is_atom(key);
+      Ref const hold = object ? Ref::borrow(value) : Ref{};
+      Ref hold_key = object ? Ref::borrow(key) : Ref{};
+      if (object) ours_ = 1;
       node(key, &key_step);
+      if (!object && !is_atom(value)) hold_key = Ref::borrow(key);
+      if (object && !is_atom(value)) ours_ = 1;
       node(value, &step);
     }
     if (seen != n || static_cast<std::size_t>(PyDict_Size(o)) != n) changed(at);
@@ -499,7 +505,7 @@ class Encoder {
   }
 
   /// A dict whose keys are the same str objects as those of a dict before: its shape. The second dict of its kind defines it.
-  [[gnu::noinline]] std::optional<std::uint32_t> record_shape(PyObject* o, std::size_t n) {
+  [[gnu::noinline]] Shape const* record_shape(PyObject* o, std::size_t n) {
     std::array<PyObject*, shape_keys> keys{};
     std::size_t hash = n;
     PyObject* key = nullptr;
@@ -507,44 +513,46 @@ class Encoder {
     Py_ssize_t position = 0;
     std::size_t i = 0;
     while (i < n && PyDict_Next(o, &position, &key, &value) != 0) {
-      if (Py_TYPE(key) != &PyUnicode_Type) return std::nullopt;
+      if (Py_TYPE(key) != &PyUnicode_Type) return nullptr;
       keys[i++] = key;
       hash = (hash ^ reinterpret_cast<std::uintptr_t>(key)) * 0x9e3779b97f4a7c15ULL;
     }
-    if (i != n) return std::nullopt;
+    if (i != n) return nullptr;
     auto [entry, added] = records_.try_emplace(hash);
     if (added) {
       if (records_.size() > 4096) {  // as many kinds of dict as dicts: stop looking
         records_.erase(entry);
-        return std::nullopt;
+        return nullptr;
       }
       for (std::size_t k = 0; k < n; ++k) keep(keys[k]);
       entry->second.shape.keys.assign(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(n));
-      return std::nullopt;
+      return nullptr;
     }
     Record& record = entry->second;
     if (!std::equal(record.shape.keys.begin(), record.shape.keys.end(), keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(n))) {
-      return std::nullopt;
+      return nullptr;
     }
     if (!record.defined) {
       auto const number = define_shape(std::nullopt, record.shape.keys);
-      if (!number) return std::nullopt;
+      if (!number) return nullptr;
       record.shape.number = *number;
       record.defined = true;
     }
-    return record.shape.number;
+    return &record.shape;
   }
 
-  [[gnu::noinline]] void record(PyObject* o, std::uint32_t shape, std::size_t n, bool shared, Step const* at) {
+  [[gnu::noinline]] void record(PyObject* o, Shape const& shape, bool shared, Step const* at) {
+    std::size_t const n = shape.keys.size();
     remember(o, shared, begin(Op::record, n + 1, shared));
-    out_.unsigned_integer(shape);
+    out_.unsigned_integer(shape.number);
     PyObject* key = nullptr;
     PyObject* value = nullptr;
     Py_ssize_t position = 0;
     std::size_t seen = 0;
     Step step{.parent = at, .kind = Step::Kind::key};
     while (PyDict_Next(o, &position, &key, &value) != 0) {
-      if (++seen > n) changed(at);
+      if (seen >= n || key != shape.keys[seen]) changed(at);
+      ++seen;
       step.key = key;
       node(value, &step);
     }
@@ -895,7 +903,8 @@ class Encoder {
     if (seen != nattributes) changed(at);
     for (; seen < n; ++seen) {
       step.key = keys_[base + seen];
-      Ref held = attr(o, keys_[base + seen]);
+      Ref held = try_attr(o, keys_[base + seen]);
+      if (!held) changed(at);
       value = held.get();
       // The slot owns the value; our own reference would make it look shared.
       if (Py_REFCNT(value) > 1) held = Ref{};
@@ -1021,17 +1030,22 @@ class Encoder {
 
   [[gnu::noinline]] void keyword_arguments(PyObject* kwargs, Step const* at) {
     if (Py_TYPE(kwargs) != &PyDict_Type) unsupported(at, "keyword arguments that are no dict");
-    out_.map(static_cast<std::size_t>(PyDict_Size(kwargs)));
+    Py_ssize_t const n = PyDict_Size(kwargs);
+    out_.map(static_cast<std::size_t>(n));
+    Py_ssize_t seen = 0;
     PyObject* key = nullptr;
     PyObject* value = nullptr;
     Py_ssize_t position = 0;
     Step step{.parent = at, .kind = Step::Kind::key};
     while (PyDict_Next(kwargs, &position, &key, &value) != 0) {
-      if (!PyUnicode_Check(key)) unsupported(at, "a keyword argument whose name is no str");
+      if (!PyUnicode_Check(key) || !is_utf8(key)) unsupported(at, "a keyword argument whose name is no str, or none that UTF-8 can write");
+      if (++seen > n) changed(at);
+      Ref const hold_key = Ref::borrow(key);
       out_.str(utf8(key));
       step.key = key;
       node(value, &step);
     }
+    if (seen != n) changed(at);
   }
 
   [[gnu::noinline]] void raw_nodes(PyObject* list, Step const* at, bool pairs) {
@@ -1223,7 +1237,7 @@ class Encoder {
     Ref const module = try_attr(cls, g.dunder_module);
     Ref const path = try_attr(cls, g.dunder_qualname);
     if (!module || !path || !PyUnicode_Check(module.get()) || !PyUnicode_Check(path.get())) return nullptr;
-    return dict_get(g.adapters_by_type, str(cat(utf8(module.get()), ":", utf8(path.get()))).get());
+    return dict_get(g.adapters_by_type, str(cat(lossy_utf8(module.get()), ":", lossy_utf8(path.get()))).get());
   }
 
   static void run_lazy_importer(PyObject* cls) {
@@ -1231,7 +1245,8 @@ class Encoder {
     if (PyDict_Size(g.lazy) == 0) return;
     Ref const module = try_attr(cls, g.dunder_module);
     if (!module || !PyUnicode_Check(module.get())) return;
-    std::string_view const full = utf8(module.get());
+    std::string const name = lossy_utf8(module.get());
+    std::string_view const full = name;
     Ref const top = str(full.substr(0, full.find('.')));
     Ref const importer = Ref::borrow(dict_get(g.lazy, top.get()));
     if (!importer) return;
@@ -1380,6 +1395,7 @@ class Encoder {
   Dtype const* last_dtype_raw_ = nullptr;
   std::vector<PyObject*> kept_;
   std::vector<PyObject*> keys_;
+  Py_ssize_t ours_ = 0;  ///< references that the walk itself holds to the object that compound() is about to see
 };
 
 }  // namespace

@@ -81,6 +81,14 @@ inline void check(int status) {
   return {data, static_cast<std::size_t>(n)};
 }
 
+/// Whether a str can be written as UTF-8: it has no lone surrogates.
+[[nodiscard]] inline bool is_utf8(PyObject* text) {
+  Py_ssize_t n = 0;
+  if (PyUnicode_AsUTF8AndSize(text, &n) != nullptr) return true;
+  PyErr_Clear();
+  return false;
+}
+
 /// Text for an error that may quote bytes from outside: what is no UTF-8 shows as escapes.
 [[nodiscard]] inline Ref lossy_str(std::string_view text) {
   return take(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
@@ -111,7 +119,7 @@ inline void check(int status) {
     PyErr_Clear();
     return "?";
   }
-  return std::string(utf8(name.get()));
+  return lossy_utf8(name.get());
 }
 
 /// An exported buffer, released when this dies.

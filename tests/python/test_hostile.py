@@ -185,7 +185,7 @@ def test_few_bytes_take_neither_memory_nor_time(label: str) -> None:
     pytest.importorskip(library)
     header, *rest = message(root, names, frames)
     run = subprocess.run(
-        [sys.executable, "-c", _LIMITED, library], input=len(header).to_bytes(8, "little") + header + b"".join(rest), capture_output=True, timeout=120
+        [sys.executable, "-c", _LIMITED, library], input=len(header).to_bytes(8, "little") + header + b"".join(rest), check=False, capture_output=True, timeout=120
     )
     assert run.stdout.startswith(b"refused:"), run.stderr[-500:]
 
@@ -271,5 +271,122 @@ def test_class_whose_lookup_fails_without_state_is_malformed() -> None:
 def test_exceptions_go_one_way_whoever_else_pickles_them() -> None:
     script = "import transload\nimport tblib.pickling_support as t\nt.install()\nprint(transload.loads(transload.dumps(ValueError('x'), ('host',)), ('host',)).args)"
     pytest.importorskip("tblib")
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    run = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60)
     assert run.stdout == "('x',)\n", run.stderr
+
+
+class _Small:
+    pass
+
+
+transload.trust(f"{__name__}:_Small")
+
+
+class _Acts:
+    """Does something when the walk asks for its parts."""
+
+    def __init__(self, act: Callable[[], Any]) -> None:
+        self.act = act
+
+    def __reduce__(self) -> Any:
+        given = self.act()
+        return (_Small, ()) if given is None else given
+
+
+def test_error_shows_a_key_that_is_gone() -> None:
+    rubbish: list[str] = []
+
+    def act() -> Any:
+        d.clear()
+        rubbish.extend("y" * 40 + str(i) for i in range(10_000))
+        return 5
+
+    d: dict[Any, Any] = {}
+    d["secret" + str(len(d)) + "z" * 30] = _Acts(act)
+    with pytest.raises(transload.Unsupported, match="secret0zzz"):
+        transload.dumps(d, ("host",))
+
+
+def test_keyword_arguments_that_grow_meanwhile() -> None:
+    import copyreg
+
+    kwargs: dict[str, Any] = {"b": 2}
+    kwargs["a"] = _Acts(lambda: kwargs.update({str(i): i for i in range(100)}))
+    with pytest.raises(transload.Failed, match="changed"):
+        transload.dumps(_Acts(lambda: (copyreg.__newobj_ex__, (_Small, (), kwargs))), ("host",))  # type: ignore[attr-defined]
+
+
+def test_list_that_shrinks_meanwhile() -> None:
+    things: list[Any] = [1, None, 3]
+    things[1] = _Acts(lambda: things.__delitem__(slice(2, None)))
+    with pytest.raises(transload.Failed, match="changed"):
+        transload.dumps(things, ("host",))
+
+
+def test_record_whose_keys_change_meanwhile() -> None:
+    changes: dict[str, Any] = {"a": 0, "b": 1}
+
+    def act() -> None:
+        del changes["b"]
+        changes["c"] = 1
+
+    changes["a"] = _Acts(act)
+    with pytest.raises(transload.Failed, match="changed"):
+        transload.dumps([{"a": 1, "b": 2}, {"a": 1, "b": 2}, changes], ("host",))
+
+
+def test_slot_that_goes_meanwhile() -> None:
+    slots = _Slots()
+    slots.a, slots.b = _Acts(lambda: delattr(slots, "b")), 2
+    with pytest.raises(transload.Failed, match="changed"):
+        transload.dumps(slots, ("host",))
+
+
+class _Slots:
+    __slots__ = ("a", "b")
+
+
+transload.trust(f"{__name__}:_Slots")
+
+
+@pytest.mark.parametrize("place", [{"__module__": "\ud800"}, {"__module__": 5}, {"__module__": __name__, "__qualname__": "\udc00"}])
+def test_class_whose_name_is_none(place: dict[str, Any]) -> None:
+    with pytest.raises(transload.Unsupported):
+        transload.dumps(type("Nameless", (), place)(), ("host",))
+
+
+# ── Memory under arrays and messages ─────────────────────────────────────────────────────────────────────────
+
+
+def test_frame_is_held_while_an_array_lies_in_it() -> None:
+    import mmap
+
+    header, frame = transload.dumps(np.arange(100_000))
+    received = bytearray(frame)
+    mapped = mmap.mmap(-1, len(received))
+    mapped[:] = bytes(received)
+    for memory, take_away in ((received, received.clear), (mapped, mapped.close)):
+        array = transload.loads([header, memory])
+        with pytest.raises(BufferError):
+            take_away()
+        assert array[-1] == 99_999
+        del array
+        take_away()
+
+
+def test_memory_is_free_again_after_a_failure_and_after_the_message() -> None:
+    memory = bytearray(1 << 20)
+    with pytest.raises(transload.Unsupported):
+        transload.dumps([memory, memoryview(memory)[::2], lambda: 1], ("host",))
+    memory.append(1)
+    parts = transload.dumps(memory)
+    with pytest.raises(BufferError):
+        memory.append(1)
+    del parts
+    memory.append(1)
+    header, *frames = transload.dumps([np.arange(100_000), 1])
+    received = [bytearray(frame) for frame in frames]
+    with pytest.raises(transload.Malformed):
+        transload.loads([header[:-1], *received])
+    for part in received:
+        part.append(1)
