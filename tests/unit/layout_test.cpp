@@ -14,17 +14,17 @@ constexpr std::uint64_t KiB = 1024;
 std::vector<PayloadSize> sizes(std::size_t n, std::uint64_t nbytes) { return std::vector<PayloadSize>(n, PayloadSize{.nbytes = nbytes}); }
 
 TEST(DefaultLimits, PackUpTo64KiBInAMessageOfFewFrames) {
-  EXPECT_EQ(default_limits(sizes(149, 300 * KiB)).pack_limit, 64 * KiB);
+  EXPECT_EQ(default_limits(sizes(159, 300 * KiB)).pack_limit, 64 * KiB);
   EXPECT_EQ(default_limits({}).pack_limit, 64 * KiB);
 }
 
-TEST(DefaultLimits, KeepAForestOfTwoArraysATreeTo150Frames) {
+TEST(DefaultLimits, KeepAForestOfTwoArraysATreeTo160Frames) {
   // 100 trees: nodes above and values a little above 64 KiB were 200 frames.
   auto forest = sizes(100, 380 * KiB);
   for (int i = 0; i < 100; ++i) forest.push_back({.nbytes = static_cast<std::uint64_t>(80 + i) * KiB});
   LayoutLimits const limits = default_limits(forest);
   EXPECT_LE(limits.pack_limit, 256 * KiB);
-  EXPECT_EQ(Layout::plan(forest, limits).frame_nbytes.size(), 150U);
+  EXPECT_EQ(Layout::plan(forest, limits).frame_nbytes.size(), 160U);
 }
 
 TEST(DefaultLimits, DoNotCopyLargePayloadsHoweverMany) { EXPECT_EQ(default_limits(sizes(1000, 1024 * KiB)).pack_limit, 256 * KiB); }

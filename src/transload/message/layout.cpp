@@ -16,7 +16,7 @@ std::uint64_t align_up(std::uint64_t offset, std::uint64_t align) noexcept { ret
 }  // namespace
 
 LayoutLimits default_limits(std::span<PayloadSize const> sizes) {
-  constexpr std::size_t many_frames = 150;
+  constexpr std::size_t many_frames = 160;
   constexpr std::uint64_t most = std::uint64_t{256} << 10;
   LayoutLimits limits;
   std::vector<std::uint64_t> large;

@@ -28,7 +28,7 @@ struct LayoutLimits {
   friend bool operator==(LayoutLimits const&, LayoutLimits const&) = default;
 };
 
-/// The limits for a message whose writer has no wish: 64 KiB are packed; where that leaves more than 150 frames, larger payloads are
+/// The limits for a message whose writer has no wish: 64 KiB are packed; where that leaves more than 160 frames, larger payloads are
 /// packed too, largest last, up to 256 KiB (where the copy begins to cost more than a frame; docs/measuring.md, "packing").
 [[nodiscard]] LayoutLimits default_limits(std::span<PayloadSize const> sizes);
 
