@@ -2,7 +2,9 @@
 #include "transload/message/container.hpp"
 
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
+
+#include <filesystem>
+#include <string>
 
 #include "bindings.hpp"
 #include "frames.hpp"
@@ -14,7 +16,9 @@ namespace transload::py {
 
 namespace {
 
-nb::object save(std::string const& path, nb::handle header, nb::handle frames, bool sync) {
+std::filesystem::path path_of(nb::bytes const& path) { return std::string(path.c_str(), path.size()); }
+
+nb::object save(nb::bytes const& path, nb::handle header, nb::handle frames, bool sync) {
   return guarded([&] {
     BufferView const header_view(header.ptr(), PyBUF_SIMPLE);
     Ref const sequence = take(PySequence_Tuple(frames.ptr()));
@@ -26,18 +30,20 @@ nb::object save(std::string const& path, nb::handle header, nb::handle frames, b
       message.frames.push_back(Buffer::borrow(views.back().bytes()));
     }
     {
+      std::filesystem::path const where = path_of(path);
       nb::gil_scoped_release const released;
-      save_container(path, message, {.sync = sync});
+      save_container(where, message, {.sync = sync});
     }
     return Ref::borrow(Py_None);
   });
 }
 
-nb::object open(std::string const& path, bool compare) {
+nb::object open(nb::bytes const& path, bool compare) {
   return guarded([&] {
+    std::filesystem::path const where = path_of(path);
     Message message = [&] {
       nb::gil_scoped_release const released;
-      return Container::open(path).message(compare ? Check::all : Check::lazy);
+      return Container::open(where).message(compare ? Check::all : Check::lazy);
     }();
     auto const view_of = [](Buffer buffer) {
       auto keeper = std::make_shared<Keeper>();
@@ -58,9 +64,9 @@ nb::object open(std::string const& path, bool compare) {
 
 void bind_container(nb::module_& module) {
   module.def("save", &save, nb::arg("path"), nb::arg("header"), nb::arg("frames"), nb::arg("sync"),
-             nb::sig("def save(path: str, header: object, frames: object, sync: bool) -> None"),
+             nb::sig("def save(path: bytes, header: object, frames: object, sync: bool) -> None"),
              "Writes a container: into a temporary beside `path`, which then takes its name.");
-  module.def("open", &open, nb::arg("path"), nb::arg("check"), nb::sig("def open(path: str, check: bool) -> tuple[bytes, list[memoryview]]"),
+  module.def("open", &open, nb::arg("path"), nb::arg("check"), nb::sig("def open(path: bytes, check: bool) -> tuple[bytes, list[memoryview]]"),
              "Maps a container: (header, frames). Frames are private to this process; with `check` their checksums were compared.");
 }
 

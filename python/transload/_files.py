@@ -10,6 +10,14 @@ from . import _core
 from ._message import DECODE_FAMILIES, FAMILIES, Message, deserialize, serialize
 
 
+def _bytes(path: str | os.PathLike[str]) -> bytes:
+    """As the system wants it: a name need not be text."""
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise ValueError("embedded null byte in a path")
+    return name
+
+
 def save(path: str | os.PathLike[str], obj: object, families: Iterable[str] = FAMILIES, *, sync: bool = False) -> int:
     """Write an object to a file.
 
@@ -38,7 +46,7 @@ def save(path: str | os.PathLike[str], obj: object, families: Iterable[str] = FA
     np.float64(1000000.0)
     """
     message = serialize(obj, [family for family in families if family != "error"])
-    _core.save(os.fspath(path), message.header, message.frames, sync)
+    _core.save(_bytes(path), message.header, message.frames, sync)
     return message.nbytes
 
 
@@ -67,4 +75,4 @@ def load(path: str | os.PathLike[str], families: Iterable[str] = DECODE_FAMILIES
 
 def read(path: str | os.PathLike[str], *, check: bool = True) -> Message:
     """The message in a file, without rebuilding the object. As `load` otherwise."""
-    return Message(*_core.open(os.fspath(path), check))
+    return Message(*_core.open(_bytes(path), check))

@@ -390,3 +390,71 @@ def test_memory_is_free_again_after_a_failure_and_after_the_message() -> None:
         transload.loads([header[:-1], *received])
     for part in received:
         part.append(1)
+
+
+# ── Files ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_paths_of_any_kind(tmp_path: Any) -> None:
+    for name in (str(tmp_path / "text"), bytes(tmp_path / "bytes"), tmp_path / "path", str(tmp_path / "no text \udcff")):
+        transload.save(name, [1])
+        assert transload.load(name) == [1]
+    for verb in (lambda path: transload.save(path, 1), transload.load):
+        with pytest.raises(ValueError, match="null byte"):
+            verb(str(tmp_path / "a\0b"))
+    assert not (tmp_path / "a").exists()
+
+
+def test_container_that_is_cut_or_changed(tmp_path: Any) -> None:
+    path = tmp_path / "x"
+    transload.save(path, {"a": np.arange(20_000), "b": "x" * 3000, "c": [np.arange(10)] * 3})
+    whole = path.read_bytes()
+    for end in (*range(0, 300, 7), len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:end])
+        with pytest.raises(transload.Malformed):
+            transload.load(path)
+    for at in (*range(0, 400, 3), len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        with pytest.raises(transload.Malformed):
+            transload.load(path)
+
+
+def test_file_that_is_replaced_while_mapped_and_by_many(tmp_path: Any) -> None:
+    path = tmp_path / "x"
+    transload.save(path, np.zeros(50_000))
+    mapped = transload.load(path)
+    wrong: list[Any] = []
+
+    def write(value: int) -> None:
+        for _ in range(20):
+            transload.save(path, np.full(50_000, float(value)))
+
+    def read() -> None:
+        for _ in range(40):
+            array = transload.load(path)
+            if not (array == array[0]).all():
+                wrong.append(array)
+
+    threads = [threading.Thread(target=write, args=(i,)) for i in range(3)] + [threading.Thread(target=read)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and not mapped.any() and [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+def test_disk_that_is_full_leaves_the_old_file(tmp_path: Any) -> None:
+    path = tmp_path / "x"
+    transload.save(path, 1)
+    script = """
+import resource, signal, sys, transload
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+try:
+    transload.save(sys.argv[1], bytes(100_000))
+except transload.Error:
+    print("told")
+"""
+    run = subprocess.run([sys.executable, "-c", script, str(path)], check=False, capture_output=True, text=True, timeout=60)
+    assert run.stdout == "told\n", run.stderr
+    assert transload.load(path) == 1 and [p.name for p in tmp_path.iterdir()] == ["x"]
