@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -874,6 +875,12 @@ class Decoder {
     reader_.seek(end);
     std::uint64_t const needed = nbytes_of(shape, static_cast<std::uint64_t>(itemsize), at);
     if (content.bytes.size() != needed) Reader::fail_at(at, cat("MEMORYVIEW: ", content.bytes.size(), " bytes, format and shape need ", needed));
+    if (needed == 0) {
+      // Python compares views row by row, and rows without bytes are vouched for by nothing.
+      std::vector<Py_ssize_t> rows;
+      std::copy_if(shape.begin(), shape.end(), std::back_inserter(rows), [](Py_ssize_t n) { return n > 0; });
+      if (nbytes_of(rows, 1, at) > (std::uint64_t{1} << 20)) Reader::fail_at(at, "MEMORYVIEW: a million rows without bytes");
+    }
     auto keeper = std::make_shared<Keeper>();
     std::byte const* memory = content.bytes.data();
     if (content.in_header) {

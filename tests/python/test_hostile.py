@@ -190,6 +190,13 @@ def test_few_bytes_take_neither_memory_nor_time(label: str) -> None:
     assert run.stdout.startswith(b"refused:"), run.stderr[-500:]
 
 
+def test_view_of_rows_without_bytes() -> None:
+    assert transload.loads(message([18, "3s", b"", [1000, 0], True])).shape == (1000, 0)
+    for shape in ([1 << 40, 0], [0, 1 << 62, 1 << 62]):
+        with pytest.raises(transload.Malformed):
+            transload.loads(message([18, "3s", b"", shape, True]))
+
+
 # ── Shared objects, and what hands attributes on ─────────────────────────────────────────────────────────────
 
 
