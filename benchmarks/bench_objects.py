@@ -55,7 +55,7 @@ def objects_table(runs: int) -> None:
     for name, obj in objects().items():
         ours, theirs = transload.dumps(obj, ("host",)), pickle5_dumps(obj)
         ours_there, theirs_there = arrived(ours), arrived(theirs)
-        n = runs * 40 if name == "dict of 8" else runs
+        n = runs * 5 if name == "dict of 8" else runs
         t = interleaved(
             {
                 "ours e": lambda obj=obj: transload.dumps(obj, ("host",)),

@@ -11,6 +11,7 @@
 #include "globals.hpp"
 #include "graph.hpp"
 #include "numpy.hpp"
+#include "trees.hpp"
 #include "transload/adapters/place.hpp"
 #include "transload/base/error.hpp"
 #include "transload/base/limits.hpp"
@@ -58,10 +59,19 @@ class Decoder {
     CollectorPaused const paused;
     Ref object = node();
     if (!reader_.done()) reader_.fail_here("the root node ends before the header does");
+    settle();
     return object;
   }
 
  private:
+  /// Code that is not known to leave trees alone may run next: those that came so far must have been looked at.
+  void settle() {
+    if (!trees_.pending()) return;
+    if (auto const failure = trees_.settle()) {
+      Reader::fail_at(failure->place, cat(place_in_object(bytes_, header_, failure->place), ": ", failure->text));
+    }
+  }
+
   /// A header cannot ask for more frames than came.
   static std::size_t count(PyObject* frames) {
     Py_ssize_t const n = PyObject_Size(frames);
@@ -272,6 +282,7 @@ class Decoder {
       std::size_t const at = reader_.offset();
       Ref const key = node();
       Ref const value = node();
+      if (!PyUnicode_CheckExact(key.get())) settle();  // its hash may be a method
       if (PyDict_SetItem(dict.get(), key.get(), value.get()) < 0) failed(at, "dict key");
     }
     return dict;
@@ -338,6 +349,7 @@ class Decoder {
       case Op::frozenset: {
         std::size_t const number = open(marked);
         Ref list = filled_list(take(PyList_New(0)), n);
+        settle();
         Ref set(PyFrozenSet_New(list.get()));
         if (!set) failed(at, "FROZENSET");
         return remembered(number, std::move(set));
@@ -353,6 +365,8 @@ class Decoder {
         auto const index = reader_.count("name", limits::table_entries);
         PyObject* const function = named(index, role::call);
         Ref const args = arguments("REDUCE arguments");
+        settle();
+        settle();
         Ref object(PyObject_Call(function, args.get(), nullptr));
         if (!object) failed(at, "REDUCE");
         if (n > 2) check_fresh(object.get(), index, at);
@@ -381,6 +395,8 @@ class Decoder {
         auto const index = reader_.count("ADAPTED name", limits::table_entries);
         if (index >= names_.size() || !header_.names[index].is_wire_name()) Reader::fail_at(at, cat("ADAPTED: name ", index, " is no wire name"));
         Ref const value = node();
+        trees_.place = at;
+        if (!header_.names[index].text.starts_with("sklearn.")) settle();
         Ref object(PyObject_CallFunctionObjArgs(names_[index].object.get(), value.get(), nullptr));
         if (!object) failed(at, cat("adapter ", header_.names[index].text));
         return remembered(number, std::move(object));
@@ -474,6 +490,7 @@ class Decoder {
       case Op::arrow: {
         at_least(2);
         std::size_t const number = open(marked);
+        settle();
         return remembered(number, decode_arrow(reader_, n, header_, incoming_));
       }
       case Op::pickle: {
@@ -486,6 +503,7 @@ class Decoder {
         charge(content, at);
         Ref const pickled = bytes(content.bytes);
         Ref const buffers = filled_list(take(PyList_New(0)), n - 1);
+        settle();
         Ref object(PyObject_CallFunctionObjArgs(globals().from_value, pickled.get(), buffers.get(), nullptr));
         if (!object) failed(at, "PICKLE");
         return remembered(number, std::move(object));
@@ -520,6 +538,7 @@ class Decoder {
     for (std::size_t i = 0; i < n; ++i) {
       std::size_t const at = reader_.offset();
       Ref const item = node();
+      if (!PyUnicode_CheckExact(item.get())) settle();
       if (PySet_Add(set, item.get()) < 0) failed(at, "SET item");
     }
   }
@@ -592,6 +611,7 @@ class Decoder {
 
   [[gnu::noinline]] Ref object(std::size_t nvalues, std::size_t number, std::size_t at) {
     KnownShape const& known = shape(nvalues, true, at);
+    settle();
     Ref object(known.make(known.cls, globals().empty_tuple, nullptr));
     if (!object) failed(at, "OBJECT");
     remember(number, object.get());
@@ -625,6 +645,7 @@ class Decoder {
   [[gnu::noinline]] Ref make(PyTypeObject* cls, PyObject* args, PyObject* kwargs, std::size_t at) {
     auto const make = reinterpret_cast<newfunc>(PyType_GetSlot(cls, Py_tp_new));
     if (make == nullptr) Reader::fail_at(at, "NEW: the class cannot be instantiated");
+    settle();
     Ref object(make(cls, args, kwargs));
     if (!object) failed(at, "NEW");
     return object;
@@ -679,6 +700,7 @@ class Decoder {
     if (fields >= 4 && !absent()) {
       PyObject* const setter = named(role::call);
       if (!state) state = Ref::borrow(Py_None);
+      settle();
       if (!Ref(PyObject_CallFunctionObjArgs(setter, object.get(), state.get(), nullptr))) failed(at, "state setter");
     } else if (state && state.get() != Py_None) {
       set_state(object.get(), state.get(), at);
@@ -698,6 +720,7 @@ class Decoder {
   [[gnu::noinline]] void append_items(PyObject* object) {
     std::size_t const at = reader_.offset();
     Ref const items = filled_list(take(PyList_New(0)), reader_.array("items"));
+    settle();
     Ref const extend = method(object, globals().extend, at);
     if (extend) {
       if (!Ref(PyObject_CallFunctionObjArgs(extend.get(), items.get(), nullptr))) failed(at, "items");
@@ -717,6 +740,7 @@ class Decoder {
     for (std::size_t i = 0; i < n; i += 2) {
       Ref const key = node();
       Ref const value = node();
+      settle();
       if (PyObject_SetItem(object, key.get(), value.get()) < 0) failed(at, "pairs");
     }
   }
@@ -725,6 +749,7 @@ class Decoder {
     Globals const& g = globals();
     Ref const setstate = method(object, g.dunder_setstate, at);
     if (setstate) {
+      settle();
       if (!Ref(PyObject_CallFunctionObjArgs(setstate.get(), state, nullptr))) failed(at, cat("__setstate__ of ", type_name(object)));
       return;
     }
@@ -1108,6 +1133,7 @@ class Decoder {
   Reader reader_;
   Incoming incoming_;
   StackGuard stack_;
+  TreeChecks trees_;
   std::size_t depth_ = 0;
   std::vector<Named> names_;
   std::vector<KnownShape> shapes_;

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nanobind/nanobind.h>
@@ -10,6 +11,7 @@
 
 #include "bindings.hpp"
 #include "py.hpp"
+#include "trees.hpp"
 #include "transload/base/error.hpp"
 
 namespace nb = nanobind;
@@ -17,14 +19,6 @@ namespace nb = nanobind;
 namespace transload::py {
 
 namespace {
-
-/// The records of a tree, and where the fields of one lie (bytes).
-struct Nodes {
-  std::byte const* first;
-  std::ptrdiff_t stride;
-  std::size_t n;
-  std::size_t left, right, feature, leaf;
-};
 
 template <class T>
 T field(std::byte const* record, std::size_t offset) noexcept {
@@ -97,36 +91,124 @@ std::int64_t depth_of(Nodes const& nodes, std::int64_t n_features) {
   return deepest;
 }
 
-/// Depth of the deepest node. A node without children has a left child of −1, or a `leaf` field that is not 0 (−1: there is no such field).
-///
-/// @throws nb::value_error unless each node but the first is the child of exactly one node before it, and each inner
-/// node's feature is one of `n_features`: then every walk from the root ends, inside the tree.
-std::int64_t check_tree(nb::handle records, std::size_t left, std::size_t right, std::size_t feature, std::size_t child_nbytes, std::int64_t leaf,
-                        std::int64_t n_features) {
+Nodes nodes_of(BufferView const& view, std::size_t left, std::size_t right, std::size_t feature, std::size_t child_nbytes, std::int64_t leaf,
+               std::int64_t n_features) {
+  auto const itemsize = static_cast<std::size_t>(view->itemsize);
+  auto const fits = [&](std::size_t offset, std::size_t nbytes) { return itemsize >= nbytes && offset <= itemsize - nbytes; };
+  if (view->ndim != 1 || view->shape[0] < 1 || view->shape[0] >= INT32_MAX || (child_nbytes != 4 && child_nbytes != 8) || n_features < 0 ||
+      !fits(left, child_nbytes) || !fits(right, child_nbytes) || !fits(feature, 8) || (leaf >= 0 && !fits(static_cast<std::size_t>(leaf), 1))) {
+    throw nb::value_error("nodes: not a row of records with these fields");
+  }
+  return {.first = static_cast<std::byte const*>(view->buf),
+          .stride = view->strides[0],
+          .n = static_cast<std::size_t>(view->shape[0]),
+          .left = left,
+          .right = right,
+          .feature = feature,
+          .leaf = leaf >= 0 ? static_cast<std::size_t>(leaf) : 0,
+          .child_nbytes = child_nbytes,
+          .leaf_field = leaf >= 0};
+}
+
+void check_depth(std::int64_t depth, std::int64_t max_depth) {
+  if (depth > max_depth) throw nb::value_error(cat("max_depth is ", max_depth, ", the nodes are ", depth, " deep").c_str());
+}
+
+void check_tree(nb::handle records, std::size_t left, std::size_t right, std::size_t feature, std::size_t child_nbytes, std::int64_t leaf,
+                std::int64_t n_features, std::int64_t max_depth) {
   try {
     BufferView const view(records.ptr(), PyBUF_STRIDED_RO);
-    auto const itemsize = static_cast<std::size_t>(view->itemsize);
-    auto const fits = [&](std::size_t offset, std::size_t nbytes) { return itemsize >= nbytes && offset <= itemsize - nbytes; };
-    if (view->ndim != 1 || view->shape[0] < 1 || view->shape[0] >= INT32_MAX || (child_nbytes != 4 && child_nbytes != 8) || n_features < 0 ||
-        !fits(left, child_nbytes) || !fits(right, child_nbytes) || !fits(feature, 8) || (leaf >= 0 && !fits(static_cast<std::size_t>(leaf), 1))) {
-      throw nb::value_error("nodes: not a row of records with these fields");
-    }
-    Nodes const nodes{static_cast<std::byte const*>(view->buf), view->strides[0], static_cast<std::size_t>(view->shape[0]), left, right, feature,
-                      leaf >= 0 ? static_cast<std::size_t>(leaf) : 0};
-    if (child_nbytes == 8) return leaf >= 0 ? depth_of<std::int64_t, true>(nodes, n_features) : depth_of<std::int64_t, false>(nodes, n_features);
-    return leaf >= 0 ? depth_of<std::uint32_t, true>(nodes, n_features) : depth_of<std::uint32_t, false>(nodes, n_features);
+    Nodes const nodes = nodes_of(view, left, right, feature, child_nbytes, leaf, n_features);
+    if (TreeChecks* const checks = TreeChecks::current()) return checks->add(nodes, n_features, max_depth, Ref::borrow(records.ptr()));
+    check_depth(depth_of_tree(nodes, n_features), max_depth);
   } catch (Raised const&) {
     throw nb::python_error();
   }
 }
 
+thread_local TreeChecks* current_checks = nullptr;
+
+/// Trees below this many nodes are looked at at once: a hand-over costs as much.
+constexpr std::size_t later_from = 1000;
+
 }  // namespace
+
+std::int64_t depth_of_tree(Nodes const& nodes, std::int64_t n_features) {
+  if (nodes.child_nbytes == 8) return nodes.leaf_field ? depth_of<std::int64_t, true>(nodes, n_features) : depth_of<std::int64_t, false>(nodes, n_features);
+  return nodes.leaf_field ? depth_of<std::uint32_t, true>(nodes, n_features) : depth_of<std::uint32_t, false>(nodes, n_features);
+}
+
+TreeChecks::TreeChecks() : outer_(current_checks) { current_checks = this; }
+
+TreeChecks::~TreeChecks() {
+  current_checks = outer_;
+  {
+    std::lock_guard const lock(mutex_);
+    jobs_.clear();
+  }
+  (void)settle();
+}
+
+TreeChecks* TreeChecks::current() noexcept { return current_checks; }
+
+void TreeChecks::add(Nodes nodes, std::int64_t n_features, std::int64_t max_depth, Ref keep) {
+  if (nodes.n < later_from) return check_depth(depth_of_tree(nodes, n_features), max_depth);
+  kept_.push_back(std::move(keep));
+  {
+    std::lock_guard const lock(mutex_);
+    jobs_.push_back({nodes, n_features, max_depth, place});
+  }
+  if (!worker_.joinable()) {
+    closed_ = false;
+    worker_ = std::thread([this] { work(); });
+  }
+  more_.notify_one();
+}
+
+std::optional<TreeChecks::Failure> TreeChecks::settle() {
+  if (!worker_.joinable()) return std::nullopt;
+  {
+    std::lock_guard const lock(mutex_);
+    closed_ = true;
+  }
+  more_.notify_one();
+  work();  // what is left is shared with the thread
+  worker_.join();
+  kept_.clear();
+  return std::exchange(failure_, std::nullopt);
+}
+
+void TreeChecks::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    more_.wait(lock, [this] { return closed_ || !jobs_.empty(); });
+    if (jobs_.empty()) return;
+    Job const job = jobs_.front();
+    jobs_.pop_front();
+    lock.unlock();
+    look(job);
+    lock.lock();
+  }
+}
+
+void TreeChecks::look(Job const& job) noexcept {
+  std::string text;
+  try {
+    check_depth(depth_of_tree(job.nodes, job.n_features), job.max_depth);
+    return;
+  } catch (std::exception const& error) {
+    text = error.what();
+  }
+  std::lock_guard const lock(mutex_);
+  if (!failure_ || job.place < failure_->place) failure_ = Failure{job.place, text};
+}
 
 void bind_trees(nb::module_& module) {
   module.def("check_tree", &check_tree, nb::arg("nodes"), nb::arg("left"), nb::arg("right"), nb::arg("feature"), nb::arg("child_nbytes"),
-             nb::arg("leaf"), nb::arg("n_features"),
-             nb::sig("def check_tree(nodes: object, left: int, right: int, feature: int, child_nbytes: int, leaf: int, n_features: int) -> int"),
-             "Depth of a tree of records, given the offsets of their fields; ValueError unless every walk from the root ends, inside the tree.");
+             nb::arg("leaf"), nb::arg("n_features"), nb::arg("max_depth"),
+             nb::sig("def check_tree(nodes: object, left: int, right: int, feature: int, child_nbytes: int, leaf: int, n_features: int, max_depth: int) -> None"),
+             "Looks at a tree of records, given the offsets of their fields: every walk from the root must end, inside the tree, and go no deeper than max_depth. "
+             "Raises ValueError here, or, for large trees of a message that is being decoded, Malformed before that message's object is handed out.");
 }
 
 }  // namespace transload::py

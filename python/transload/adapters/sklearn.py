@@ -39,8 +39,20 @@ def _tree_module() -> tuple[Any, Any, tuple[int, ...], Any]:
     return _tree.Tree, _tree.NODE_DTYPE, _fields(_tree.NODE_DTYPE, "left_child", "right_child", "feature", None), np.ndarray
 
 
+_node_dtype: Any = None  # the last that was equal; a forest's trees share one, and comparing eight fields takes microseconds
+
+
+def _is_node_dtype(dtype: Any) -> bool:
+    global _node_dtype
+    if dtype is not _node_dtype:
+        if dtype != _tree_module()[1]:
+            return False
+        _node_dtype = dtype
+    return True
+
+
 def _decode_tree(value: Any) -> Any:
-    cls, dtype, where, array = _tree_module()
+    cls, _, where, array = _tree_module()
     n_features, n_classes, n_outputs, state = value
     nodes, count, max_depth = state["nodes"], state["node_count"], state["max_depth"]
     # Forests have hundreds of these, so what is right is found out in one go, and what is wrong afterwards.
@@ -51,14 +63,12 @@ def _decode_tree(value: Any) -> Any:
     ):
         _say_what_is_wrong(n_features, n_classes, n_outputs, nodes, count, max_depth)
     tree = cls(n_features, n_classes, n_outputs)
-    # Nodes are looked at before they are copied: the copy then finds them in the cache (60 µs a tree of 6000 nodes the other way round).
-    as_they_came = nodes.dtype == dtype
-    depth = _core.check_tree(nodes, *where, n_features) if as_they_came and count else 0
+    as_they_came = _is_node_dtype(nodes.dtype)
+    if as_they_came and count:  # what came is looked at beside the decoding, while its copy is made
+        _core.check_tree(nodes, *where, n_features, max_depth)
     tree.__setstate__(state)  # checks dtypes and the shape of values, and copies
     if count and not as_they_came:  # another layout of the same fields, which was converted
-        depth = _core.check_tree(tree.__getstate__()["nodes"], *where, n_features)
-    if depth > max_depth:
-        raise ValueError(f"max_depth is {max_depth}, the nodes are {depth} deep")
+        _core.check_tree(tree.__getstate__()["nodes"], *where, n_features, max_depth)
     return tree
 
 
@@ -87,7 +97,7 @@ def _decode_predictor(state: Any) -> Any:
         need(ndarray(state[name], name, 2, "u").shape[1] == 8, f"{name} are not 8 words wide")
     categorical = nodes["is_categorical"] != 0
     within(nodes["bitset_idx"][categorical], 0, min(len(state["binned_left_cat_bitsets"]), len(state["raw_left_cat_bitsets"])), "bitset_idx")
-    _core.check_tree(nodes, *_fields(common.PREDICTOR_RECORD_DTYPE, "left", "right", "feature_idx", "is_leaf"), 1 << 31)
+    _core.check_tree(nodes, *_fields(common.PREDICTOR_RECORD_DTYPE, "left", "right", "feature_idx", "is_leaf"), 1 << 31, 1 << 31)
     predictor = TreePredictor.__new__(TreePredictor)
     predictor.__setstate__(state)
     return predictor
@@ -281,6 +291,8 @@ def _check_libsvm(estimator: Any) -> None:
 
 def _check_kmeans(estimator: Any) -> None:
     state = estimator.__dict__
+    if "_n_threads" in state:  # OpenMP makes as many, or ends the process
+        integer(state["_n_threads"], "_n_threads", 1, 1 << 12)
     if "cluster_centers_" in state:
         centers = ndarray(state["cluster_centers_"], "cluster_centers_", 2, "f")
         need(centers.shape[1] == state["n_features_in_"], "cluster_centers_ have other features")

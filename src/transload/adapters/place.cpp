@@ -79,12 +79,28 @@ class Walk {
     }
   }
 
-  void pair() {
+  /// The key that begins here in words, without passing it. Texts that were met before come as references.
+  std::string key_in_words() {
     std::size_t const at = reader_.offset();
-    Token const key = reader_.next();
+    Token token = reader_.next();
+    std::string words = in_words(token);
+    if (token.type == Type::array && token.size == 2) {
+      auto const code = reader_.count("op", 0x7f);
+      if (static_cast<Op>(code & 0x3f) == Op::value) {
+        words = in_words(reader_.next());
+      } else if (code == static_cast<std::uint8_t>(Op::ref)) {
+        auto const number = reader_.count("REF number", UINT32_MAX);
+        if (number < marked_.size() && !marked_[number].empty()) words = marked_[number];
+      }
+    }
     reader_.seek(at);
+    return words;
+  }
+
+  void pair() {
+    std::string const key = key_in_words();
     inside(".keys()", [&] { node(); });
-    inside(in_words(key), [&] { node(); });
+    inside(key, [&] { node(); });
   }
 
   void node() {
@@ -100,7 +116,16 @@ class Walk {
   }
 
   void tagged(std::size_t at, std::size_t n) {
-    auto const op = static_cast<Op>(reader_.count("op", 0x7f) & 0x3f);
+    auto const code = reader_.count("op", 0x7f);
+    auto const op = static_cast<Op>(code & 0x3f);
+    if ((code & mark) != 0) {
+      marked_.emplace_back();
+      if (op == Op::value && !reader_.next_is_map()) {
+        std::size_t const value_at = reader_.offset();
+        marked_.back() = in_words(reader_.next());
+        reader_.seek(value_at);
+      }
+    }
     auto const rest = [&](std::size_t from) {
       for (std::size_t i = from; i < n; ++i) reader_.skip();
     };
@@ -182,6 +207,7 @@ class Walk {
   std::optional<std::size_t> use_;
   std::string found_;
   std::vector<std::string> path_;
+  std::vector<std::string> marked_;  // in words where it is a text or a number, by memo number
 };
 
 }  // namespace

@@ -1,0 +1,78 @@
+#pragma once
+/// Looking at decision trees before compiled code walks them.
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "py.hpp"
+
+namespace transload::py {
+
+/// The records of a tree, and where the fields of one lie (bytes).
+struct Nodes {
+  std::byte const* first = nullptr;
+  std::ptrdiff_t stride = 0;
+  std::size_t n = 0;
+  std::size_t left = 0, right = 0, feature = 0, leaf = 0;
+  std::size_t child_nbytes = 8;  ///< 4 or 8
+  bool leaf_field = false;       ///< else a left child of −1 says that a node has no children
+};
+
+/// Depth of the deepest node.
+///
+/// @throws std::exception unless each node but the first is the child of exactly one node before it, and each inner node's feature is one
+/// of `n_features`: then every walk from the root ends, inside the tree.
+[[nodiscard]] std::int64_t depth_of_tree(Nodes const& nodes, std::int64_t n_features);
+
+/// The trees of one message. Large ones are looked at by a thread beside the decoding, which needs the memory's bandwidth less than a
+/// forest's check would (a second pass over its nodes was a seventh of the whole decoding). Nothing of the message may walk a tree before `settle`.
+class TreeChecks {
+ public:
+  TreeChecks();
+  TreeChecks(TreeChecks const&) = delete;
+  TreeChecks& operator=(TreeChecks const&) = delete;
+  ~TreeChecks();
+
+  /// Those of the message that this thread decodes, or null.
+  [[nodiscard]] static TreeChecks* current() noexcept;
+
+  /// Looks at a tree now or soon. `keep` holds its memory; `place` (a byte of the header) comes back with the failure.
+  void add(Nodes nodes, std::int64_t n_features, std::int64_t max_depth, Ref keep);
+
+  struct Failure {
+    std::size_t place = 0;
+    std::string text;
+  };
+  /// Waits until all trees so far were looked at; the first that is wrong. Needs the GIL, which the thread does not.
+  [[nodiscard]] std::optional<Failure> settle();
+  [[nodiscard]] bool pending() const noexcept { return worker_.joinable(); }
+
+  std::size_t place = 0;  ///< of the node that is decoded now
+
+ private:
+  struct Job {
+    Nodes nodes;
+    std::int64_t n_features;
+    std::int64_t max_depth;
+    std::size_t place;
+  };
+  void work();
+  void look(Job const& job) noexcept;
+
+  std::mutex mutex_;
+  std::condition_variable more_;
+  std::deque<Job> jobs_;
+  bool closed_ = false;
+  std::optional<Failure> failure_;
+  std::deque<Ref> kept_;
+  std::thread worker_;
+  TreeChecks* outer_;
+};
+
+}  // namespace transload::py
