@@ -151,6 +151,7 @@ def generic_alias(origin: Any, arguments: Any) -> Any:
     return types.GenericAlias(origin, arguments)
 
 
+_class: type
 for _class in (collections.OrderedDict, collections.deque, collections.Counter, time.struct_time):
     _tables.overrides[f"{_class.__module__}:{_class.__qualname__}"] = _filled(_class)
 for _class in (BaseExceptionGroup, ExceptionGroup):
