@@ -158,6 +158,13 @@ _HUNGRY: dict[str, tuple[Any, list[str], list[Any]]] = {
     "holidays": ([REDUCE, 0, [1, False, "Mon", ENDLESS]], ["pandas._libs.tslibs.offsets:CustomBusinessDay"], []),
     "state of a range": ([NEW, 0, [], ENDLESS], ["pandas:DateOffset"], []),
     "comparison with None": ([REDUCE, 0, [shown(1 << 40)]], ["uuid:UUID"], EIGHT),
+    "tree of neighbours": ([ADAPTED, 0, ENDLESS], ["sklearn.neighbours"], []),
+    "sparse index": ([ADAPTED, 0, ENDLESS], ["pandas.sparse_index"], []),
+    "month, day, nano": ([ADAPTED, 0, ENDLESS], ["pyarrow.month_day_nano"], []),
+    "metadata": ([ADAPTED, 0, [LIST, ENDLESS]], ["pyarrow.metadata"], []),
+    "index by an array": ([ADAPTED, 0, [TUPLE, shown(1 << 40), 1]], ["pandas.sparse_index"], EIGHT),
+    "dtype by an array": ([ADAPTED, 0, [TUPLE, *[shown(1 << 40)] * 4]], ["numpy.dtype"], EIGHT),
+    "intervals of lists": ([ADAPTED, 0, [TUPLE, *[[LIST, ENDLESS]] * 3, None]], ["pandas.interval"], []),
     "FrozenList": ([REDUCE, 0, [ENDLESS]], ["pandas.core.indexes.frozen:FrozenList"], []),
 }
 _LIMITED = """
@@ -180,7 +187,7 @@ except transload.Malformed as error:
 @pytest.mark.parametrize("label", _HUNGRY)
 def test_few_bytes_take_neither_memory_nor_time(label: str) -> None:
     root, names, frames = _HUNGRY[label]
-    library = next((name for name in ("numpy", "pandas", "scipy") if names[0].startswith(name)), "numpy")
+    library = next((name for name in ("numpy", "pandas", "pyarrow", "scipy", "sklearn") if names[0].startswith(name)), "numpy")
     pytest.importorskip(library)
     header, *rest = message(root, names, frames)
     run = subprocess.run(

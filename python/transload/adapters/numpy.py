@@ -98,7 +98,7 @@ def _encode_other(a: np.ndarray[Any, Any]) -> tuple[Any, ...]:
 
 def _decode_other(value: Any) -> np.ndarray[Any, Any]:
     form, dtype, shape, readonly, content = value
-    if not isinstance(dtype, np.dtype) or not isinstance(shape, tuple) or not isinstance(content, list):
+    if type(form) is not str or not isinstance(dtype, np.dtype) or not isinstance(shape, tuple) or not isinstance(content, list):
         raise ValueError("not (form, dtype, shape, readonly, content)")
     if form == "text":
         if dtype.kind != "T" or _size(shape) != len(content):
@@ -165,6 +165,8 @@ def _encode_dtype(dtype: Any) -> tuple[Any, ...]:
 
 def _decode_dtype(value: Any) -> Any:
     form, coerce, missing, na = value
+    if type(form) is not str:
+        raise ValueError("the form of a dtype is no text")
     if form == "view":
         plain: Any = na
         if not isinstance(plain, np.dtype) or not isinstance(missing, (dict, type(None))):

@@ -162,8 +162,10 @@ _MOST_OF_RANGE = 1 << 24
 
 def _listed(*parts: Any) -> None:
     """Parts that pandas makes arrays of: none of them may be far longer than its bytes."""
+    pd = _pandas()
     for part in parts:
-        need(not isinstance(part, (range, _pandas().RangeIndex)) or len(part) <= _MOST_OF_RANGE, "a range that is too long for an array")
+        need(isinstance(part, (pd.Index, pd.api.extensions.ExtensionArray)) or hasattr(part, "strides"), f"values of a {type(part).__qualname__}")
+        need(not isinstance(part, pd.RangeIndex) or len(part) <= _MOST_OF_RANGE, "a range that is too long for an array")
         if hasattr(part, "strides") and hasattr(part, "nbytes"):
             in_memory(part, "the values")
 
@@ -317,8 +319,9 @@ def _encode_sparse_index(index: Any) -> tuple[Any, ...]:
 
 
 def _decode_sparse_index(value: Any) -> Any:
+    need(type(value) is tuple, "an index of a SparseArray is a tuple")
     name, length, *arrays = value
-    need(name in ("IntIndex", "BlockIndex") and len(arrays) == (1 if name == "IntIndex" else 2), f"{name!r} is no index of a SparseArray")
+    need(type(name) is str and name in ("IntIndex", "BlockIndex") and len(arrays) == (1 if name == "IntIndex" else 2), f"{name!r} is no index of a SparseArray")
     integer(length, "the length of a SparseArray", 0, (1 << 31) - 1)
     for array in arrays:
         need(ndarray(array, "the index of a SparseArray", 1, "i").itemsize == 4, "the index of a SparseArray is not of int32")

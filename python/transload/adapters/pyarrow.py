@@ -114,14 +114,14 @@ def _encode_metadata(metadata: Any) -> list[tuple[bytes, bytes]]:
 
 
 def _decode_metadata(value: object) -> Any:
-    pairs = [tuple(pair) for pair in _of(value, list, "pyarrow.metadata")]
+    pairs = [_of(pair, tuple, "pyarrow.metadata") for pair in _of(value, list, "pyarrow.metadata")]
     return pa.KeyValueMetadata(
         [(_of(k, bytes, "pyarrow.metadata"), _of(v, bytes, "pyarrow.metadata")) for k, v in pairs]
     )
 
 
 def _decode_month_day_nano(value: Any) -> Any:
-    return pa.MonthDayNano([_of(part, int, "pyarrow.month_day_nano") for part in value])
+    return pa.MonthDayNano([_of(part, int, "pyarrow.month_day_nano") for part in _of(value, tuple, "pyarrow.month_day_nano")])
 
 
 def _encode_tensor(tensor: Any) -> tuple[Any, list[str]]:

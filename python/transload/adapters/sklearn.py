@@ -146,6 +146,7 @@ def _encode_binary_tree(tree: Any) -> tuple[Any, ...]:
 
 
 def _decode_binary_tree(value: Any) -> Any:
+    need(type(value) is tuple, "a tree of neighbours is a tuple")  # a range of 2**62 would be listed
     name, *state = value
     need(name in _BINARY_TREES, f"{name!r} is no tree of neighbours")
     need(len(state) == 13, f"{len(state)} parts of a tree, 13 are needed")
