@@ -366,7 +366,6 @@ class Decoder {
         PyObject* const function = named(index, role::call);
         Ref const args = arguments("REDUCE arguments");
         settle();
-        settle();
         Ref object(PyObject_Call(function, args.get(), nullptr));
         if (!object) failed(at, "REDUCE");
         if (n > 2) check_fresh(object.get(), index, at);

@@ -109,21 +109,6 @@ DType parse_node(Reader& reader, bool objects, int depth) {
     dtype.itemsize = std::count(dtype.shape.begin(), dtype.shape.end(), 0U) > 0 || dtype.base->itemsize == 0 ? 0 : total;
     return dtype;
   }
-  if (form == "string") {
-    if (!objects) Reader::fail_at(at, "dtype string: strings cannot come from raw bytes");
-    if (parts != 2 && parts != 3) Reader::fail_at(at, "dtype string: two or three elements are needed");
-    dtype.form = DType::Form::string;
-    dtype.kind = 'T';
-    dtype.itemsize = 16;
-    dtype.aligned = reader.boolean("dtype string coerce");
-    if (parts == 3) {
-      auto const na = reader.next();
-      if (na.type != msgpack::Type::nil && na.type != msgpack::Type::real && na.type != msgpack::Type::str) {
-        Reader::fail_at(at, "dtype string na: nil, NaN or str is needed");
-      }
-    }
-    return dtype;
-  }
   if (form != "struct") Reader::fail_at(at, cat("dtype form ", form, " is not known"));
   if (parts != 4) Reader::fail_at(at, "dtype struct: four elements are needed");
   dtype.form = DType::Form::structured;
@@ -179,7 +164,6 @@ void DType::pack(msgpack::Packer& out) const {
       out.array(shape.size());
       for (std::uint64_t d : shape) out.unsigned_integer(d);
       return;
-    case Form::string: raise(ErrorKind::unsupported, "dtype: StringDType is not written by C++ programs");
     case Form::object:
     case Form::plain: out.str(text()); return;
   }
@@ -188,7 +172,6 @@ void DType::pack(msgpack::Packer& out) const {
 std::string DType::text() const {
   switch (form) {
     case Form::object: return "|O";
-    case Form::string: return "StringDType";
     case Form::structured: {
       std::string out = "{";
       for (DTypeField const& field : fields) out += cat(out.size() > 1 ? ", " : "", "'", field.name, "': ", field.dtype.text());
@@ -209,8 +192,7 @@ std::string DType::text() const {
 bool DType::raw() const noexcept {
   switch (form) {
     case Form::plain: return true;
-    case Form::object:
-    case Form::string: return false;
+    case Form::object: return false;
     case Form::subarray: return base->raw();
     case Form::structured: return std::all_of(fields.begin(), fields.end(), [](DTypeField const& field) { return field.dtype.raw(); });
   }

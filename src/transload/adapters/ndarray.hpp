@@ -29,7 +29,6 @@ struct DType {
     object,      ///< Python objects; never raw bytes
     structured,  ///< fields
     subarray,    ///< base, shape
-    string,      ///< NumPy's StringDType; never raw bytes
   };
 
   Form form = Form::plain;
