@@ -75,6 +75,9 @@ void bind_graph(nb::module_& module) {
   module.attr("FORMAT_VERSION") = format_version;
   module.def("set_tables", &set_tables, nb::arg("trusted"), nb::arg("overrides"), nb::arg("adapters_by_type"), nb::arg("adapters_by_name"),
              nb::arg("lazy"), nb::arg("errors"), nb::arg("by_value"), nb::arg("from_value"),
+             nb::sig("def set_tables(trusted: dict[str, int], overrides: dict[str, object], adapters_by_type: dict[typing.Any, typing.Any], "
+                     "adapters_by_name: dict[str, typing.Any], lazy: dict[str, typing.Any], errors: dict[str, type[Exception]], "
+                     "by_value: typing.Any, from_value: typing.Any) -> None"),
              "Hands over the tables that the walk looks into; it keeps and reads these very dicts.");
   module.def("encode", &encode_object, nb::arg("object").none(), nb::arg("host"), nb::arg("pickle"), nb::arg("pack_limit") = nb::none(),
              nb::arg("record") = nb::none(),
