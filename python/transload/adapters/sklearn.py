@@ -25,14 +25,14 @@ def _encode_tree(tree: Any) -> tuple[Any, ...]:
 
 
 @functools.cache
-def _fields(dtype: Any, left: str, right: str, feature: str, leaf: str | None) -> tuple[int, ...]:
+def _fields(dtype: Any, left: str, right: str, feature: str, leaf: str | None) -> tuple[int, int, int, int, int]:
     """Where the fields of a node lie, for `_core.check_tree`."""
     fields = dtype.fields
     return fields[left][1], fields[right][1], fields[feature][1], fields[left][0].itemsize, -1 if leaf is None else fields[leaf][1]
 
 
 @functools.cache
-def _tree_module() -> tuple[Any, Any, tuple[int, ...], Any]:
+def _tree_module() -> tuple[Any, Any, tuple[int, int, int, int, int], Any]:
     import numpy as np
     from sklearn.tree import _tree
 
