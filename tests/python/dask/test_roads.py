@@ -193,6 +193,18 @@ def test_arrays_arrive_aligned_and_writable(client, a, b, shape):
     assert all(v == [(True, True)] for v in client.gather(client.map(lambda x: look([x]), scattered)))
 
 
+def test_large_arrays_arrive_at_multiples_of_64(client, a, b):
+    def make():
+        return [np.arange(1e6), np.ones(20_000)]
+
+    def look(arrays):
+        return [x.ctypes.data % 64 for x in arrays]
+
+    there = client.submit(make, workers=a, pure=False)
+    assert [x.ctypes.data % 64 for x in there.result()] == [0, 0]
+    assert client.submit(look, there, workers=b, pure=False).result() == [0, 0]
+
+
 def test_large_frames_are_not_cut(client):
     """Dask cuts at 64 MiB and the receiver joins by copying all of it; ours arrive as one frame each, in place."""
     x = client.submit(lambda: [np.ones(9 << 20), np.zeros(9 << 20)]).result()
