@@ -1011,7 +1011,9 @@ class Decoder {
     Numpy const& np = numpy();
     Ref const shape_object = shape.size() == 1 ? take(PyLong_FromSsize_t(shape[0])) : shape_tuple(shape);
     Ref const strides_object = strides.empty() ? Ref::borrow(Py_None) : shape_tuple(strides);
-    Ref const order = str((flags & array_flags::fortran) != 0 ? "F" : "C");
+    static PyObject* const c_order = intern("C");
+    static PyObject* const fortran_order = intern("F");
+    PyObject* const order = (flags & array_flags::fortran) != 0 ? fortran_order : c_order;
     Ref exporter = Ref::borrow(content.exporter != nullptr ? content.exporter : Py_None);
     std::uint64_t at_offset = content.offset + offset;
     if (content.in_header) {
@@ -1023,7 +1025,7 @@ class Decoder {
     }
     Ref const offset_object = take(PyLong_FromUnsignedLongLong(exporter.get() == Py_None ? 0 : at_offset));
     Ref array(PyObject_CallFunctionObjArgs(np.ndarray, shape_object.get(), dt.dtype.get(), exporter.get(), offset_object.get(),
-                                           exporter.get() == Py_None ? Py_None : strides_object.get(), order.get(), nullptr));
+                                           exporter.get() == Py_None ? Py_None : strides_object.get(), order, nullptr));
     if (!array) failed(at, "ARRAY");
     if (readonly && !(content.readonly && exporter.get() != Py_None && !content.in_header)) {
       static PyObject* const no = take(Py_BuildValue("{sO}", "write", Py_False)).release();

@@ -51,7 +51,7 @@ class TreeChecks {
   };
   /// Waits until all trees so far were looked at; the first that is wrong. Needs the GIL, which the thread does not.
   [[nodiscard]] std::optional<Failure> settle();
-  [[nodiscard]] bool pending() const noexcept { return worker_.joinable(); }
+  [[nodiscard]] bool pending() const noexcept { return !kept_.empty(); }
 
   std::size_t place = 0;  ///< of the node that is decoded now
 
