@@ -49,6 +49,7 @@ class Decoder {
     reader_.seek(header_.root_offset);
     names_.resize(header_.names.size());
     shapes_.resize(header_.shapes.size());
+    trees_.trusting = options_.pickle;
     for (std::uint64_t const n : header_.layout.frame_nbytes) frames_nbytes_ += n;
   }
   Decoder(Decoder const&) = delete;

@@ -156,6 +156,7 @@ TreeChecks::~TreeChecks() {
 TreeChecks* TreeChecks::current() noexcept { return current_checks; }
 
 void TreeChecks::add(Nodes nodes, std::int64_t n_features, std::int64_t max_depth, Ref keep) {
+  if (trusting) return;
   if (nodes.n < later_from) return check_depth(depth_of_tree(nodes, n_features), max_depth);
   kept_.push_back(std::move(keep));
   {

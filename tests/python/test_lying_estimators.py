@@ -52,6 +52,12 @@ def test_a_large_tree_that_lies_is_refused_with_its_place() -> None:
         transload.loads(_damaged([{"model": None}, {"model": tree}]))
 
 
+def test_who_allows_pickle_trusts_the_sender_with_trees_too() -> None:
+    # The look at the nodes protects from hostile senders; one that may send code needs no tree to do harm.
+    back = transload.loads(_damaged(_fitted()), ("host", "pickle"))
+    assert back.tree_.node_count >= 1000
+
+
 def test_no_method_of_the_message_sees_a_tree_before_it_was_looked_at() -> None:
     Asks.asked = 0
     with pytest.raises(transload.Malformed, match="child 1000000000"):
