@@ -148,4 +148,14 @@ long trusted_roles(PyObject* name) {
   return value;
 }
 
+void run_lazy_importer(std::string_view name) {
+  PyObject* const lazy = globals().lazy;
+  if (PyDict_Size(lazy) == 0) return;
+  Ref const top = str(name.substr(0, name.find_first_of(".:")));
+  Ref const importer = Ref::borrow(dict_get(lazy, top.get()));
+  if (!importer) return;
+  Ref const ran = take(PyObject_CallFunctionObjArgs(importer.get(), nullptr));
+  if (dict_get(lazy, top.get()) == importer.get()) check(PyDict_DelItem(lazy, top.get()));
+}
+
 }  // namespace transload::py

@@ -53,4 +53,8 @@ void init_globals();
 /// Roles of a trusted name, 0 when it is not on the list.
 [[nodiscard]] long trusted_roles(PyObject* name);
 
+/// Runs what `register_lazy` knows for the top-level module of a name: a module's, `module:path`, or a wire name. It is dropped only
+/// after it ran, so that threads that come meanwhile wait in it. Does nothing where there is none.
+void run_lazy_importer(std::string_view name);
+
 }  // namespace transload::py

@@ -127,17 +127,6 @@ class Decoder {
     }
   }
 
-  static void run_lazy_importer(std::string_view name) {
-    // "pandas.index" and "pandas:Index" belong to what register_lazy knows as pandas.
-    PyObject* const lazy = globals().lazy;
-    if (PyDict_Size(lazy) == 0) return;
-    Ref const top = str(name.substr(0, name.find_first_of(".:")));
-    Ref const importer = Ref::borrow(dict_get(lazy, top.get()));
-    if (!importer) return;
-    Ref const ran = take(PyObject_CallFunctionObjArgs(importer.get(), nullptr));
-    if (dict_get(lazy, top.get()) == importer.get()) check(PyDict_DelItem(lazy, top.get()));  // only then: other threads wait in it
-  }
-
   [[noreturn]] void refuse(std::size_t name, std::string const& what, std::string const& remedy) const {
     std::optional<std::size_t> const offset = first_use_of_name(bytes_, header_, name);
     std::string const where = offset ? place_in_object(bytes_, header_, *offset) : std::string("names");

@@ -139,7 +139,7 @@ class Memo {
 
 /// How objects of a class are written; found once a class and message.
 enum class Kind : std::uint8_t {
-  list, tuple, dict, set, frozenset, bytearray, complex, slice, range, memoryview, pickle_buffer, name, ndarray, subarray, scalar, dtype, adapted,
+  set, frozenset, bytearray, complex, slice, range, memoryview, pickle_buffer, name, ndarray, scalar, dtype, adapted,
   arrow, plain, reduce
 };
 
@@ -224,9 +224,6 @@ class Encoder {
     } else {
       ClassInfo& info = class_info(t);
       switch (info.kind) {
-        case Kind::list: list(o, shared, at); break;
-        case Kind::tuple: tuple(o, shared, at); break;
-        case Kind::dict: dict(o, shared, at); break;
         case Kind::set: set(o, shared, at, Op::set); break;
         case Kind::frozenset: set(o, shared, at, Op::frozenset); break;
         case Kind::bytearray: bytearray(o, shared); break;
@@ -239,8 +236,7 @@ class Encoder {
         case Kind::ndarray: ndarray(o, shared, at); break;
         case Kind::scalar: scalar(o, shared, at); break;
         case Kind::dtype: dtype(o, shared, at); break;
-        case Kind::adapted:
-        case Kind::subarray: adapted(o, info, shared, at); break;
+        case Kind::adapted: adapted(o, info, shared, at); break;
         case Kind::arrow: arrow(o, info, shared, at); break;
         case Kind::plain: plain(o, info, shared, at); break;
         case Kind::reduce: reduce(o, info, shared, at); break;
@@ -1176,12 +1172,7 @@ class Encoder {
       if (PyType_IsSubtype(t, reinterpret_cast<PyTypeObject*>(np->ndarray)) && keeps_ndarray_protocol(cls, np->ndarray)) {
         // A subclass that leaves copying to ndarray: its array, class and attributes, by the adapter.
         Ref const name = str("numpy.subclass");
-        if (PyObject* const adapter = dict_get(g.adapters_by_type, name.get())) {
-          info.kind = Kind::subarray;
-          info.wire_name = Ref::borrow(PyTuple_GetItem(adapter, 0));
-          info.hook = PyTuple_GetItem(adapter, 1);
-          return;
-        }
+        if (PyObject* const adapter = dict_get(g.adapters_by_type, name.get())) return use_adapter(info, adapter);
       }
     }
     if (PyObject* const function = dict_get(g.copyreg_dispatch_table, cls); function != nullptr && !is_tblibs(t, function)) {
@@ -1246,12 +1237,7 @@ class Encoder {
     Ref const module = try_attr(cls, g.dunder_module);
     if (!module || !PyUnicode_Check(module.get())) return;
     std::string const name = lossy_utf8(module.get());
-    std::string_view const full = name;
-    Ref const top = str(full.substr(0, full.find('.')));
-    Ref const importer = Ref::borrow(dict_get(g.lazy, top.get()));
-    if (!importer) return;
-    Ref const ran = take(PyObject_CallFunctionObjArgs(importer.get(), nullptr));
-    if (dict_get(g.lazy, top.get()) == importer.get()) check(PyDict_DelItem(g.lazy, top.get()));  // only then: other threads wait in it
+    py::run_lazy_importer(name);
   }
 
   /// Whether instances can be written as attributes under a shape: a class made in Python that changes nothing of how
