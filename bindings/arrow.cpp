@@ -1,5 +1,6 @@
 #include "arrow.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -70,6 +71,21 @@ struct Stream {
   }
 };
 
+/// A table's stream leaves out chunks of no rows; where there are no others, one of them is kept, so that columns have a chunk as before.
+void empty_chunk(PyObject* table, Exported& out) {
+  Ref const columns = attr(table, "columns");
+  if (PyObject_Size(columns.get()) < 1) return;
+  Ref const first = take(PySequence_GetItem(columns.get(), 0));
+  Ref const nchunks = attr(first.get(), "num_chunks");
+  if (PyLong_AsSsize_t(nchunks.get()) < 1) return;
+  Ref const rows = take(PyList_New(0));
+  Ref const batch_class = attr(import("pyarrow").get(), "RecordBatch");
+  Ref const batch(PyObject_CallMethod(batch_class.get(), "from_pylist", "OO", rows.get(), attr(table, "schema").get()));
+  if (!batch) return PyErr_Clear();  // a type that pyarrow makes no array of
+  Ref const pair = call_export(batch.get(), "__arrow_c_array__");
+  out.arrays.push_back(take_struct<ArrowArray>(PyTuple_GetItem(pair.get(), 1), "arrow_array"));
+}
+
 std::shared_ptr<Exported> export_object(PyObject* object, ArrowKind kind) {
   auto out = std::make_shared<Exported>();
   switch (kind) {
@@ -97,10 +113,30 @@ std::shared_ptr<Exported> export_object(PyObject* object, ArrowKind kind) {
         if (array.release == nullptr) break;
         out->arrays.push_back(array);
       }
+      if (out->arrays.empty() && kind == ArrowKind::table) empty_chunk(object, *out);
       break;
     }
   }
   return out;
+}
+
+/// Whether rows of this type may show places anywhere in a child: the core cuts children to a range, so that a few rows could bring along all.
+bool may_scatter(ArrowSchema const& schema) {
+  std::string_view const format = schema.format;
+  if (format.starts_with("+vl") || format.starts_with("+vL") || format.starts_with("+ud")) return true;
+  for (std::int64_t i = 0; i < schema.n_children; ++i) {
+    if (may_scatter(*schema.children[i])) return true;
+  }
+  return schema.dictionary != nullptr && may_scatter(*schema.dictionary);
+}
+
+/// What `object` is exported as: itself, or where its rows are scattered over large children, its rows with what they show alone.
+std::shared_ptr<Exported> export_rows(PyObject* object, ArrowKind kind) {
+  std::shared_ptr<Exported> exported = export_object(object, kind);
+  if (kind == ArrowKind::schema || !may_scatter(exported->schema)) return exported;
+  Ref const gather = attr(import("transload.adapters.pyarrow").get(), "gathered");
+  Ref const gathered = take(PyObject_CallFunctionObjArgs(gather.get(), object, nullptr));
+  return gathered.get() == object ? exported : export_object(gathered.get(), kind);
 }
 
 /// The frames that decoded buffers lie in, held through their own exports. pyarrow drops it from any thread.
@@ -155,7 +191,8 @@ template <class T>
 Ref import_from_c(PyObject* pyarrow, char const* class_name, T& given, PyObject* second = nullptr) {
   Ref const cls = attr(pyarrow, class_name);
   Ref const pointer = address(&given);
-  PyObject* const result = PyObject_CallMethod(cls.get(), "_import_from_c", second == nullptr ? "(O)" : "(OO)", pointer.get(), second);
+  static PyObject* const import_from_c = intern("_import_from_c");
+  PyObject* const result = PyObject_CallMethodObjArgs(cls.get(), import_from_c, pointer.get(), second, nullptr);
   if (given.release != nullptr) given.release(&given);
   if (result == nullptr) refused();
   return Ref(result);
@@ -210,6 +247,22 @@ Ref type_of(PyObject* pyarrow, ArrowField const& root) {
   }
 }
 
+/// The values of a dictionary have no field of their own that could keep the name of an extension type: where nobody registered it here, it
+/// would quietly become its storage, wherever it sits.
+void check_dictionaries(PyObject* pyarrow, ArrowField const& field) {
+  for (ArrowField const& child : field.children) check_dictionaries(pyarrow, child);
+  if (field.dictionary == nullptr) return;
+  check_dictionaries(pyarrow, *field.dictionary);
+  std::string_view const name = metadata_value(field.dictionary->metadata, "ARROW:extension:name");
+  if (name.empty()) return;
+  Ref const type = schema_of(pyarrow, *field.dictionary, "DataType");
+  int const is = PyObject_IsInstance(type.get(), attr(pyarrow, "BaseExtensionType").get());
+  check(is);
+  if (is == 0) {
+    throw Error(ErrorKind::unsupported, cat("ARROW: the extension type '", name, "' of a dictionary is not registered here (pyarrow.register_extension_type)"));
+  }
+}
+
 Ref chunk_of(PyObject* pyarrow, ArrowData const& data, std::size_t i, char const* class_name, PyObject* type) {
   ArrowArray array{};
   data.export_chunk(i, &array);
@@ -225,12 +278,42 @@ Ref chunks_of(PyObject* pyarrow, ArrowData const& data, char const* class_name, 
   return list;
 }
 
+/// Metadata as an exporter hands it over: without its length.
+std::string_view metadata_of(char const* metadata) {
+  if (metadata == nullptr) return {};
+  std::size_t nbytes = 0;
+  auto const int32 = [&] {
+    std::int32_t value = 0;
+    std::memcpy(&value, metadata + nbytes, sizeof(value));
+    nbytes += sizeof(value);
+    return static_cast<std::size_t>(value);
+  };
+  for (std::size_t texts = 2 * int32(); texts > 0; --texts) nbytes += int32();
+  return {metadata, nbytes};
+}
+
+/// Whether a type in it has the name of an extension that is not Arrow's own. Types nest as pyarrow made them.
+bool names_extension(ArrowSchema const& schema) {
+  std::string_view const name = metadata_value(metadata_of(schema.metadata), "ARROW:extension:name");
+  if (!name.empty() && !name.starts_with("arrow.")) return true;
+  if (schema.dictionary != nullptr && names_extension(*schema.dictionary)) return true;
+  return std::any_of(schema.children, schema.children + schema.n_children, [](ArrowSchema const* child) { return names_extension(*child); });
+}
+
+/// Whether the types of an object come back from the C interface as they are.
+bool survives(PyObject* object) {
+  Ref const adapters = import("transload.adapters.pyarrow");
+  Ref const answer = take(PyObject_CallMethod(adapters.get(), "survives", "O", object));
+  return answer.get() == Py_True;
+}
+
 }  // namespace
 
-void encode_arrow(HeaderWriter& writer, Outgoing& outgoing, PyObject* object, std::string_view kind_name, bool marked) {
+bool encode_arrow(HeaderWriter& writer, Outgoing& outgoing, PyObject* object, std::string_view kind_name, bool marked) {
   auto const kind = try_arrow_kind(kind_name);
   expects(kind.has_value(), ErrorKind::failed, [&] { return cat("Arrow kind ", kind_name); });
-  std::shared_ptr<Exported> const exported = export_object(object, *kind);
+  std::shared_ptr<Exported> const exported = export_rows(object, *kind);
+  if (names_extension(exported->schema) && !survives(object)) return false;
   std::vector<ArrowArray const*> chunks;
   for (ArrowArray const& array : exported->arrays) chunks.push_back(&array);
 
@@ -243,6 +326,7 @@ void encode_arrow(HeaderWriter& writer, Outgoing& outgoing, PyObject* object, st
   };
   auto const op = static_cast<std::uint8_t>(static_cast<std::uint8_t>(Op::arrow) | (marked ? mark : 0));
   (void)transload::encode_arrow(writer, *kind, exported->schema, chunks, op, add);
+  return true;
 }
 
 Ref decode_arrow(msgpack::Reader& reader, std::size_t nfields, Header const& header, Incoming& incoming) {
@@ -256,6 +340,7 @@ Ref decode_arrow(msgpack::Reader& reader, std::size_t nfields, Header const& hea
   ArrowData const data = transload::decode_arrow(reader, nfields, header, payload, held);
 
   Ref const pyarrow = import("pyarrow");
+  check_dictionaries(pyarrow.get(), data.schema);
   switch (data.kind) {
     case ArrowKind::schema: return schema_of(pyarrow.get(), data.schema, "Schema");
     case ArrowKind::array: {
@@ -265,7 +350,7 @@ Ref decode_arrow(msgpack::Reader& reader, std::size_t nfields, Header const& hea
     case ArrowKind::chunked: {
       Ref const type = type_of(pyarrow.get(), data.schema);
       Ref const chunks = chunks_of(pyarrow.get(), data, "Array", type.get());
-      return take(PyObject_CallMethod(pyarrow.get(), "chunked_array", "(OO)", chunks.get(), type.get()));
+      return call_method(pyarrow.get(), "chunked_array", chunks.get(), type.get());
     }
     case ArrowKind::batch: {
       Ref const schema = schema_of(pyarrow.get(), data.schema, "Schema");
@@ -275,7 +360,7 @@ Ref decode_arrow(msgpack::Reader& reader, std::size_t nfields, Header const& hea
       Ref const schema = schema_of(pyarrow.get(), data.schema, "Schema");
       Ref const batches = chunks_of(pyarrow.get(), data, "RecordBatch", schema.get());
       Ref const table = attr(pyarrow.get(), "Table");
-      return take(PyObject_CallMethod(table.get(), "from_batches", "(OO)", batches.get(), schema.get()));
+      return call_method(table.get(), "from_batches", batches.get(), schema.get());
     }
   }
   throw Error(ErrorKind::failed, "Arrow kind");

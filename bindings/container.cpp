@@ -9,6 +9,7 @@
 #include "bindings.hpp"
 #include "frames.hpp"
 #include "guard.hpp"
+#include "process.hpp"
 
 namespace nb = nanobind;
 
@@ -31,7 +32,7 @@ nb::object save(nb::bytes const& path, nb::handle header, nb::handle frames, boo
     }
     {
       std::filesystem::path const where = path_of(path);
-      nb::gil_scoped_release const released;
+      Released const released;
       save_container(where, message, {.sync = sync});
     }
     return Ref::borrow(Py_None);
@@ -42,7 +43,7 @@ nb::object open(nb::bytes const& path, bool compare) {
   return guarded([&] {
     std::filesystem::path const where = path_of(path);
     Message message = [&] {
-      nb::gil_scoped_release const released;
+      Released const released;
       return Container::open(where).message(compare ? Check::all : Check::lazy);
     }();
     auto const view_of = [](Buffer buffer) {

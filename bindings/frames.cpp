@@ -3,9 +3,9 @@
 #include <cstring>
 #include <utility>
 
+#include "process.hpp"
 #include "transload/base/error.hpp"
-#include "transload/message/checksum.hpp"
-#include "transload/message/codec.hpp"
+#include "transload/message/message.hpp"
 
 namespace transload::py {
 
@@ -49,6 +49,7 @@ int exporter_getbuffer(PyObject* self, Py_buffer* view, int flags) {
 void exporter_dealloc(PyObject* self) {
   auto* const exporter = reinterpret_cast<Exporter*>(self);
   delete exporter->shown;
+  let_go_of_returned();  // a frame by reference from another end in this process
   PyTypeObject* const type = Py_TYPE(self);
   reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
@@ -160,7 +161,7 @@ Ref Outgoing::frames(Layout const& layout) {
   return list;
 }
 
-Incoming::Incoming(Header const& header, PyObject* frames) : header_(header) {
+Incoming::Incoming(Header const& header, PyObject* frames, std::optional<std::uint64_t> most_nbytes) : header_(header) {
   Ref const sequence = take(PySequence_Tuple(frames));
   auto const n = static_cast<std::size_t>(PyTuple_Size(sequence.get()));
   std::vector<std::uint64_t> sizes(n);
@@ -182,35 +183,33 @@ Incoming::Incoming(Header const& header, PyObject* frames) : header_(header) {
     sizes[i] = frame.nbytes;
     if (frame.view->ndim != 1 || frame.view->itemsize != 1) {  // shaped buffers are seen as bytes from here on
       Ref const flat = take(PyMemoryView_FromObject(object));
-      frame.exporter = take(PyObject_CallMethod(flat.get(), "cast", "s", "B"));
+      frame.exporter = call_method(flat.get(), "cast", str("B").get());
     }
   }
-  header_.check_frames(sizes);
-  for (std::size_t i = 0; i < header_.frame_xxh3.size(); ++i) {
-    expects(xxh3({frames_[i].data, frames_[i].nbytes}) == header_.frame_xxh3[i], ErrorKind::malformed,
-            [&] { return cat("frame ", i, ": its bytes are not those of its checksum (XXH3)"); });
+  joined_.resize(n, 0);
+  if (header_.frame_xxh3.empty() && header_.frame_codec.empty()) {
+    header_.check_frames(sizes);
+    return;
+  }
+  std::vector<std::span<std::byte const>> stored;
+  stored.reserve(n);
+  for (Frame const& frame : frames_) stored.emplace_back(frame.data, frame.nbytes);
+  std::vector<Buffer> unpacked;
+  {
+    Released const released;  // the views hold the bytes
+    unpacked = unpack_frames(header_, stored, default_resource(), {.most_nbytes = most_nbytes});
   }
   for (std::size_t i = 0; i < header_.frame_codec.size(); ++i) {
-    if (!header_.frame_codec[i].empty()) unpack(frames_[i], i);
+    if (!header_.frame_codec[i].empty()) replace(frames_[i], std::move(unpacked[i]));
   }
-  joined_.resize(n, 0);
 }
 
-void Incoming::unpack(Frame& frame, std::size_t i) {
-  std::string const codec(header_.frame_codec[i]);
-  expects(knows_codec(codec), ErrorKind::malformed,
-          [&] { return cat("frame ", i, ": compressed with ", codec, ", a codec that is missing here; lz4 and zstd are known"); });
-  auto whole = std::make_shared<Buffer>();
-  try {
-    *whole = decompress(codec, {frame.data, frame.nbytes}, header_.layout.frame_nbytes[i], default_resource());
-  } catch (Error const& error) {
-    throw Error(error.kind(), cat("frame ", i, ": ", error.what()));
-  }
+void Incoming::replace(Frame& frame, Buffer whole) {
   auto keeper = std::make_shared<Keeper>();
-  frame.data = whole->data();
-  frame.nbytes = whole->nbytes();
+  frame.data = whole.data();
+  frame.nbytes = whole.nbytes();
   frame.readonly = false;
-  keeper->memory = std::move(whole);
+  keeper->block = std::move(whole);
   keeper->readonly = false;
   frame.exporter = make_exporter(std::move(keeper), frame.data, frame.nbytes, false);
   frame.held = true;

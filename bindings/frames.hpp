@@ -2,6 +2,7 @@
 /// Frames at the border to Python: from payloads on the way out, to payloads on the way in.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,10 +57,11 @@ struct Payload {
 /// The frames of a received message. Borrows the sequence's objects for its own life; exporters hand out references.
 class Incoming {
  public:
-  /// Checks checksums where the header has them, and decompresses the frames that it names a codec for.
+  /// Checks checksums where the header has them, and decompresses the frames that it names a codec for, `most_nbytes` of them
+  /// together (nothing: the memory of this machine). Other threads run meanwhile.
   ///
-  /// @throws Error{malformed} unless number, sizes and checksums are what the header says, or for a codec that is missing here.
-  Incoming(Header const& header, PyObject* frames);
+  /// @throws what `unpack_frames` throws.
+  Incoming(Header const& header, PyObject* frames, std::optional<std::uint64_t> most_nbytes);
 
   /// Payload `p`: in place where one frame holds it, joined where it was split; copied once when `writable` is asked of a
   /// read-only frame, or when it lies off `align` (a power of two). A copy of the pack serves all its payloads.
@@ -78,7 +80,7 @@ class Incoming {
   };
 
   static void hold(Frame& frame);
-  void unpack(Frame& frame, std::size_t i);
+  static void replace(Frame& frame, Buffer whole);
   void own(Frame& frame);
   std::size_t join(Place const& place);
 
@@ -93,6 +95,9 @@ class Incoming {
 /// A memoryview of `shape` and struct-module `format` over memory that `keeper` holds, in C order.
 [[nodiscard]] Ref make_view(std::shared_ptr<Keeper> keeper, std::byte const* data, std::string format, std::size_t itemsize,
                             std::vector<Py_ssize_t> shape, bool readonly);
+
+/// Releases buffers that threads without the GIL are done with. Called where the GIL is held and something may have been freed.
+void let_go_of_returned();
 
 /// Makes the internal exporter type; once a process.
 void init_frames();

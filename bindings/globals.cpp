@@ -42,6 +42,10 @@ void init_globals() {
   g.copyreg_newobj_ex = attr(copyreg.get(), "__newobj_ex__").release();
   g.copyreg_dispatch_table = attr(copyreg.get(), "dispatch_table").release();
   g.copyreg_slotnames = attr(copyreg.get(), "_slotnames").release();
+  Ref const builtins = import("builtins");
+  g.builtin_getattr = attr(builtins.get(), "getattr").release();
+  Ref const operators = import("_operator");
+  g.operator_call = attr(operators.get(), "call").release();
   Ref const types = import("types");
   g.function_type = attr(types.get(), "FunctionType").release();
   g.member_descriptor_type = attr(types.get(), "MemberDescriptorType").release();
@@ -49,6 +53,7 @@ void init_globals() {
   g.pickle_buffer_type = attr(pickle.get(), "PickleBuffer").release();
   g.pickle_error = attr(pickle.get(), "PickleError").release();
   g.five = take(PyLong_FromLong(5)).release();
+  g.sixty_four = take(PyLong_FromLong(64)).release();
   g.empty_tuple = take(PyTuple_New(0)).release();
 }
 
@@ -60,8 +65,10 @@ Ref follow(PyObject* root, std::string_view path) {
   while (!path.empty()) {
     auto const dot = path.find('.');
     std::string_view const part = path.substr(0, dot);
-    Ref const name = str(part);
-    at = attr(at.get(), name.get());
+    PyObject* name = str(part).release();
+    PyUnicode_InternInPlace(&name);
+    Ref const held(name);
+    at = attr(at.get(), name);
     path = dot == std::string_view::npos ? std::string_view{} : path.substr(dot + 1);
   }
   return at;
@@ -93,17 +100,22 @@ Ref importable_name(PyObject* object, PyObject* given, std::string& why) {
   Ref const owner = try_attr(object, dunder_self);
   bool const class_method = owner && PyType_Check(owner.get());
   if (class_method) module = attr(owner.get(), g.dunder_module);
+  if (!module) {  // `str.upper` lives where str does
+    static PyObject* const dunder_objclass = intern("__objclass__");
+    Ref const cls = try_attr(object, dunder_objclass);
+    if (cls) module = try_attr(cls.get(), g.dunder_module);
+  }
   if (!module || !PyUnicode_Check(module.get())) {
     // As pickle does: look for a loaded module that has the object under this name.
     Ref const pickle = import("pickle");
-    module = take(PyObject_CallMethod(pickle.get(), "whichmodule", "OO", object, qualname.get()));
+    module = call_method(pickle.get(), "whichmodule", object, qualname.get());
   }
   if (!PyUnicode_Check(module.get()) || !is_utf8(module.get())) {
     why = cat("a ", type_name(object), " says of its module what is no name");
     return {};
   }
   std::string_view const module_name = utf8(module.get());
-  Ref const modules = take(PyObject_GetAttrString(import("sys").get(), "modules"));
+  Ref const modules = loaded_modules();
   Ref loaded = Ref::borrow(dict_get(modules.get(), module.get()));
   if (!loaded) {
     loaded = Ref(PyImport_Import(module.get()));
@@ -154,8 +166,14 @@ void run_lazy_importer(std::string_view name) {
   Ref const top = str(name.substr(0, name.find_first_of(".:")));
   Ref const importer = Ref::borrow(dict_get(lazy, top.get()));
   if (!importer) return;
-  Ref const ran = take(PyObject_CallFunctionObjArgs(importer.get(), nullptr));
-  if (dict_get(lazy, top.get()) == importer.get()) check(PyDict_DelItem(lazy, top.get()));
+  (void)take(PyObject_CallFunctionObjArgs(importer.get(), nullptr));  // removes itself when it has run
+}
+
+void run_arrows_importer() {
+  static PyObject* const name = intern("pyarrow");
+  if (dict_get(globals().lazy, name) == nullptr) return;
+  Ref const modules = loaded_modules();
+  if (dict_get(modules.get(), name) != nullptr) run_lazy_importer("pyarrow");
 }
 
 }  // namespace transload::py

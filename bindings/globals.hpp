@@ -12,6 +12,7 @@ inline constexpr long make = 1;  ///< `cls.__new__`, then its state
 inline constexpr long call = 2;  ///< call it with arguments from the bytes
 inline constexpr long hand_on = 4;  ///< put the class or function itself into an object
 inline constexpr long any_state = 8;  ///< give state to what it returns, even where others hold that too
+inline constexpr long keep = 16;  ///< it keeps its arguments as they are, and neither copies nor hashes nor prints what is in them
 }  // namespace role
 
 struct Globals {
@@ -23,14 +24,18 @@ struct Globals {
   // Well-known objects.
   PyObject *object_reduce_ex, *object_reduce, *object_getstate, *object_setattr;
   PyObject *copyreg_newobj, *copyreg_newobj_ex, *copyreg_dispatch_table, *copyreg_slotnames;
+  PyObject *builtin_getattr, *operator_call;
   PyObject *function_type, *member_descriptor_type, *pickle_buffer_type, *pickle_error;
-  PyObject *empty_tuple, *five;
+  PyObject *empty_tuple, *five, *sixty_four;
+
+  bool pickle_forbidden = false;
 
   // Tables of the Python side (dicts unless said).
   PyObject* trusted = nullptr;           ///< name → roles
   PyObject* overrides = nullptr;         ///< name → the object that stands for it here
-  PyObject* adapters_by_type = nullptr;  ///< class → (wire name, encode or kind str)
+  PyObject* adapters_by_type = nullptr;  ///< class → (wire name, encode or kind str[, methods that a subclass keeps for which it is meant, too])
   PyObject* adapters_by_name = nullptr;  ///< wire name → decode
+  PyObject* state_checks = nullptr;      ///< name → callable: (state), raises for what objects of that name may not hold
   PyObject* lazy = nullptr;              ///< top-level module → importer, removed when it has run
   PyObject* errors = nullptr;            ///< kind → exception class
   PyObject* by_value = nullptr;          ///< callable: (object, whole) → (pickle bytes, buffers); buffers only when `whole`
@@ -53,8 +58,10 @@ void init_globals();
 /// Roles of a trusted name, 0 when it is not on the list.
 [[nodiscard]] long trusted_roles(PyObject* name);
 
-/// Runs what `register_lazy` knows for the top-level module of a name: a module's, `module:path`, or a wire name. It is dropped only
-/// after it ran, so that threads that come meanwhile wait in it. Does nothing where there is none.
+/// Runs what `register_lazy` knows for the top-level module of a name: a module's, `module:path`, or a wire name. It stays in the table
+/// until it has run, so that threads that come meanwhile wait in it. Does nothing where there is none.
 void run_lazy_importer(std::string_view name);
+/// Runs that of pyarrow where the process has imported pyarrow.
+void run_arrows_importer();
 
 }  // namespace transload::py

@@ -44,7 +44,9 @@ struct Encoded {
 [[nodiscard]] Ref encode_error(std::string_view text);
 
 struct DecodeOptions {
+  bool host = true;     ///< allow family host; else only a pickle of the whole object, or an error
   bool pickle = false;  ///< allow family pickle: names that are not trusted are imported, pickles are run
+  std::optional<std::uint64_t> most_nbytes = {};  ///< that compressed frames may claim together; nothing: the machine's memory
 };
 
 /// Rebuilds the object. Arrays lie in the frames where those allow it (writable where the sender's were, aligned), else in one copy.
@@ -52,6 +54,14 @@ struct DecodeOptions {
 /// @throws Error{malformed} for bytes that are not what docs/format.md says, or whose values a class refuses (cause chained).
 /// @throws UntrustedName before anything is built.
 [[nodiscard]] Ref decode(std::span<std::byte const> header, PyObject* frames, DecodeOptions options);
+
+/// Counts bytes or items that a stand-in or an adapter copies out of its arguments: a few bytes can refer to a large part of the message
+/// again and again. Belongs to the innermost decode on this thread; outside of one it does nothing.
+///
+/// @throws Error{malformed} when the copies are more than twice the message.
+void charge_copy(std::uint64_t nbytes);
+/// Likewise for the hashes of the elements of a container, which a stand-in is about to make keys.
+void charge_keys(PyObject* keys);
 
 /// Bytes of stack that a walk leaves free; nesting that would pass it is refused.
 class StackGuard {

@@ -1,16 +1,20 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <optional>
 #include <vector>
 
 #include "arrow.hpp"
+#include "bounds.hpp"
 #include "frames.hpp"
 #include "globals.hpp"
 #include "graph.hpp"
 #include "numpy.hpp"
+#include "process.hpp"
 #include "trees.hpp"
 #include "transload/adapters/place.hpp"
 #include "transload/base/error.hpp"
@@ -26,51 +30,131 @@ using msgpack::Reader;
 using msgpack::Token;
 using msgpack::Type;
 
-/// Collection passes over half-built objects cost more than the building; they wait until the message is read.
-class CollectorPaused {
- public:
-  CollectorPaused() : was_enabled_(PyGC_Disable() != 0) {}
-  CollectorPaused(CollectorPaused const&) = delete;
-  CollectorPaused& operator=(CollectorPaused const&) = delete;
-  ~CollectorPaused() {
-    if (was_enabled_) PyGC_Enable();
-  }
-
- private:
-  bool was_enabled_;
-};
-
 __extension__ using Wide = __int128;  // offsets and strides from outside cannot overflow it
 
 class Decoder {
  public:
   Decoder(std::span<std::byte const> bytes, PyObject* frames, DecodeOptions options)
-      : bytes_(bytes), options_(options), header_(Header::parse(bytes, count(frames))), reader_(bytes), incoming_(header_, frames) {
+      : bytes_(bytes), options_(options), header_(Header::parse(bytes, count(frames))), reader_(bytes), incoming_(header_, frames, options.most_nbytes) {
     reader_.seek(header_.root_offset);
     names_.resize(header_.names.size());
     shapes_.resize(header_.shapes.size());
+    table_dtypes_.resize(header_.dtypes.size());
+    table_objects_.resize(header_.dtypes.size());
     trees_.trusting = options_.pickle;
     for (std::uint64_t const n : header_.layout.frame_nbytes) frames_nbytes_ += n;
+    allowance_ = Allowance(bytes.size(), frames_nbytes_, options_.pickle);
   }
   Decoder(Decoder const&) = delete;
   Decoder& operator=(Decoder const&) = delete;
 
   Ref run() {
+    if (!options_.host) check_root();
     check_names();
     CollectorPaused const paused;
+    Running const running(*this);
     Ref object = node();
     if (!reader_.done()) reader_.fail_here("the root node ends before the header does");
     settle();
     return object;
   }
 
+  /// Counts what a stand-in or an adapter copies of parts that may be referred to again; those of the innermost decode on this thread.
+  static void charge_copy(std::uint64_t nbytes) {
+    if (current_ != nullptr) current_->charge_made(nbytes);
+  }
+
+  /// Pays for the hashes of the elements of a list, tuple, dict or set that a stand-in is about to hash.
+  static void charge_keys(PyObject* keys) {
+    if (current_ == nullptr || current_->allowance_.unlimited()) return;
+    KeyHashes hashes;
+    Ref const iterator = take(PyObject_GetIter(keys));
+    while (Ref const key{PyIter_Next(iterator.get())}) current_->look_at_key(key.get(), 0, hashes, current_->reader_.offset(), "keys");
+    if (PyErr_Occurred() != nullptr) throw Raised{};
+  }
+
  private:
+  /// Stand-ins and adapters find their decoder by the thread: they may decode another message meanwhile.
+  class Running {
+   public:
+    explicit Running(Decoder& decoder) : outer_(std::exchange(current_, &decoder)) {}
+    Running(Running const&) = delete;
+    Running& operator=(Running const&) = delete;
+    ~Running() { current_ = outer_; }
+
+   private:
+    Decoder* outer_;
+  };
+
+  void charge_made(std::uint64_t nbytes) {
+    made_ += std::min<std::uint64_t>(nbytes, limits::payload_nbytes);
+    std::uint64_t const most = 2 * (bytes_.size() + frames_nbytes_) + (std::uint64_t{64} << 10);
+    if (made_ > most && !options_.pickle) {
+      reader_.fail_here(cat("objects that copy what they are made of take ", made_, " bytes or items, the message has ", bytes_.size() + frames_nbytes_));
+    }
+  }
+
   /// Code that is not known to leave trees alone may run next: those that came so far must have been looked at.
   void settle() {
-    if (!trees_.pending()) return;
-    if (auto const failure = trees_.settle()) {
-      Reader::fail_at(failure->place, cat(place_in_object(bytes_, header_, failure->place), ": ", failure->text));
+    if (!late_.empty() && foreign()) {
+      if (looks_ += late_.size(); looks_ > most_looks) Reader::fail_at(late_.back().at, "too many objects inside lists that they hold themselves");
+      look_again();
     }
+    if (!trees_.pending()) return;
+    auto const failure = trees_.settle();
+    if (!failure) return;
+    try {
+      std::rethrow_exception(failure->what);
+    } catch (std::bad_alloc const&) {
+      throw;
+    } catch (std::exception const& error) {
+      Reader::fail_at(failure->place, cat(place_in_object(bytes_, header_, failure->place), ": ", error.what()));
+    }
+  }
+
+  // What an adapter looked at may hold a list that is still being read, by a reference to it from inside. It is looked at again when nothing can
+  // grow any more, and before code that this process added runs on it.
+
+  struct Late {
+    Ref object;
+    Ref check;
+    std::size_t at = 0;
+  };
+  static constexpr std::size_t most_looks = 1 << 16;  ///< before foreign code; each may be as long as the message
+
+  void look_again() {
+    for (Late const& late : late_) {
+      if (!Ref(PyObject_CallFunctionObjArgs(late.check.get(), late.object.get(), nullptr))) failed(late.at, "looked at again");
+    }
+  }
+
+  /// The object `number` is complete, and with it all that began in it.
+  [[gnu::noinline]] void closed(std::size_t number) {
+    if (number != lowest_open_) return;
+    lowest_open_ = unmarked;
+    looks_ = 0;
+    if (!late_.empty()) look_again();
+    late_.clear();
+  }
+
+  /// An adapter made `object` while something that began before it was referred to and is not complete.
+  [[gnu::noinline]] void look_later(PyObject* decode, PyObject* object, std::size_t at) {
+    static PyObject* const name = intern("check");
+    if (Ref check = try_attr(decode, name)) late_.push_back({Ref::borrow(object), std::move(check), at});
+  }
+
+  /// Whether the message names anything that this process added to what it trusts.
+  bool foreign() {
+    if (options_.pickle) return false;
+    if (!foreign_) {
+      foreign_ = std::any_of(names_.begin(), names_.end(), [](Named const& named) {
+        if ((named.roles & role::any_state) != 0) return true;
+        if (named.roles != 0 || !named.object) return false;
+        Ref const module = try_attr(named.object.get(), globals().dunder_module);
+        return !module || !PyUnicode_Check(module.get()) || !utf8(module.get()).starts_with("transload.");
+      });
+    }
+    return *foreign_;
   }
 
   /// A header cannot ask for more frames than came.
@@ -80,6 +164,17 @@ class Decoder {
     return static_cast<std::size_t>(n);
   }
 
+  /// Who does not take family host takes a pickle of the whole, or the error that there is none.
+  void check_root() {
+    msgpack::Reader root = reader_;
+    if (root.next_is_array()) {
+      (void)root.next();
+      auto const op = static_cast<Op>(root.count("op", 0x7f) & 0x3f);
+      if (op == Op::pickle || op == Op::error) return;
+    }
+    throw UntrustedName("obj: family host, which is not allowed here");
+  }
+
   // ── Names ──────────────────────────────────────────────────────────────────────────────────────────────
 
   struct Named {
@@ -87,6 +182,8 @@ class Decoder {
     Ref object;   ///< once asked for
     Ref stand_in;  ///< what is called in its place, if anything is
     Ref text;     ///< str, for names that are no pickles
+    Ref state_check;  ///< what looks at a state before the object gets it, if anything does
+    bool looked_for_check = false;
   };
 
   /// Every name is judged before anything is built.
@@ -143,8 +240,8 @@ class Decoder {
              cat("; transload.trust(\"", header_.names[index].text, "\") allows it"));
     }
     NameEntry const& name = header_.names[index];
-    // A class that is handed on or made is itself; only calls go to the one that looks first.
-    if (role == role::call && !name.by_value) {
+    // A class that is handed on or made is itself; only calls go to the one that looks first, and only where bytes may not call at will.
+    if (role == role::call && !name.by_value && !options_.pickle) {
       if (!entry.stand_in) {
         run_lazy_importer(name.text);  // it may bring a stand-in
         entry.stand_in = Ref::borrow(dict_get(globals().overrides, entry.text.get()));
@@ -169,6 +266,21 @@ class Decoder {
 
   PyObject* named(long role) { return named(reader_.count("name", limits::table_entries), role); }
 
+  /// Whether the bytes choose among what transload's own list allows, and not what this process put there itself.
+  [[nodiscard]] bool guarded(std::size_t name) const { return !options_.pickle && (names_[name].roles & role::any_state) == 0; }
+
+  /// What looks at the state of objects of this name, or null.
+  PyObject* state_check(std::size_t name) {
+    if (!guarded(name)) return nullptr;
+    Named& entry = names_[name];
+    if (!entry.looked_for_check) {
+      run_lazy_importer(header_.names[name].text);  // it may bring one
+      entry.state_check = Ref::borrow(dict_get(globals().state_checks, entry.text.get()));
+      entry.looked_for_check = true;
+    }
+    return entry.state_check.get();
+  }
+
   static PyTypeObject* as_class(PyObject* object, std::size_t at) {
     if (!PyType_Check(object)) Reader::fail_at(at, "a name that is no class, where an instance is to be made");
     return reinterpret_cast<PyTypeObject*>(object);
@@ -180,13 +292,13 @@ class Decoder {
 
   std::size_t open(bool marked) {
     if (!marked) return unmarked;
+    if (memo_.empty()) memo_.reserve(32);  // growing from one on costs a small message a third
     memo_.emplace_back();
-    heights_.push_back(0);
     return memo_.size() - 1;
   }
 
   void remember(std::size_t number, PyObject* object) {
-    if (number != unmarked) memo_[number] = Ref::borrow(object);
+    if (number != unmarked) memo_[number].object = Ref::borrow(object);
   }
 
   Ref remembered(std::size_t number, Ref object) {
@@ -200,18 +312,30 @@ class Decoder {
   /// Whether freeing or hashing what holds this object stops here.
   static bool ends_chain(PyTypeObject* type) {
     if (type == &PyList_Type || type == &PyDict_Type || type == &PySet_Type || type == &PyFrozenSet_Type) return true;
-    static void* const of_python_classes = [] {
+    static void* of_python_classes = nullptr;
+    if (of_python_classes == nullptr) [[unlikely]] {
       Ref const cls = take(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyType_Type), "s(){}", "Probe"));
-      return PyType_GetSlot(reinterpret_cast<PyTypeObject*>(cls.get()), Py_tp_dealloc);
-    }();
+      of_python_classes = PyType_GetSlot(reinterpret_cast<PyTypeObject*>(cls.get()), Py_tp_dealloc);
+    }
     return PyType_GetSlot(type, Py_tp_dealloc) == of_python_classes && PyType_IsSubtype(type, &PyTuple_Type) == 0;
   }
 
-  [[gnu::noinline]] void measure(PyObject* object, std::size_t number, std::uint32_t around, std::size_t at) {
-    std::uint32_t const height = ends_chain(Py_TYPE(object)) ? 0 : tallest_ + 1;
+  /// How far an object reaches.
+  struct Extent {
+    std::uint32_t height = 0;  ///< of the chain of objects that are freed or hashed inside one another
+    std::uint64_t parts = 0;   ///< elements, each as often as it is referred to
+  };
+
+  [[gnu::noinline]] void measure(PyObject* object, std::size_t number, Extent around, std::size_t nelems, std::size_t at) {
+    std::uint32_t const height = ends_chain(Py_TYPE(object)) ? 0 : reached_.height + 1;
     if (height > chain_) Reader::fail_at(at, cat("a chain of references ", height, " long; at most ", chain_));
-    if (memo_.size() > number && memo_[number].get() == object) heights_[number] = height;
-    tallest_ = std::max(around, height);
+    std::uint64_t const parts = std::min(reached_.parts + nelems, most_parts);
+    if (memo_.size() > number && memo_[number].object.get() == object) {
+      memo_[number].extent = {.height = height, .parts = parts};
+      memo_[number].open = false;
+      if (lowest_open_ != unmarked) closed(number);
+    }
+    reached_ = {.height = std::max(around.height, height), .parts = std::min(around.parts + parts, most_parts)};
   }
 
   // ── Nodes ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -229,15 +353,17 @@ class Decoder {
       case Type::bin: return bytes(token.bytes());
       default: break;
     }
-    if (++depth_ > limits::depth || !stack_.room()) {
-      Reader::fail_at(at, cat("nested ", depth_, " deep; at most ", limits::depth, ", or what this thread's stack holds"));
-    }
-    std::uint32_t const around = std::exchange(tallest_, 0);
+    if (++depth_ > limits::depth || !stack_.room()) too_deep(at);
+    Extent const around = std::exchange(reached_, Extent{});
     std::size_t const number = memo_.size();
     Ref object = token.type == Type::map ? dict(token.size, unmarked) : tagged(token.size, at);
     --depth_;
-    measure(object.get(), number, around, at);
+    measure(object.get(), number, around, token.size, at);
     return object;
+  }
+
+  [[noreturn, gnu::noinline]] void too_deep(std::size_t at) const {
+    Reader::fail_at(at, cat("nested ", depth_, " deep; at most ", limits::depth, ", or what this thread's stack holds"));
   }
 
   [[gnu::noinline]] Ref text(Token const& token, std::size_t at) {
@@ -268,14 +394,40 @@ class Decoder {
 
   [[gnu::noinline]] Ref dict(std::size_t npairs, std::size_t number) {
     Ref dict = remembered(number, take(PyDict_New()));
+    KeyHashes hashes;
     for (std::size_t i = 0; i < npairs; ++i) {
       std::size_t const at = reader_.offset();
-      Ref const key = node();
+      Ref const key = key_node(hashes, "dict key");
       Ref const value = node();
       if (!PyUnicode_CheckExact(key.get())) settle();  // its hash may be a method
       if (PyDict_SetItem(dict.get(), key.get(), value.get()) < 0) failed(at, "dict key");
     }
     return dict;
+  }
+
+  /// A node that is a key, or an element of a set: what its hash costs is paid for.
+  Ref key_node(KeyHashes& hashes, std::string_view what) {
+    std::size_t const at = reader_.offset();
+    std::uint64_t const before = reached_.parts;
+    Ref key = node();
+    PyTypeObject* const type = Py_TYPE(key.get());
+    if (type != &PyUnicode_Type && type != &PyBytes_Type && type != &PyFloat_Type) look_at_key(key.get(), reached_.parts - before, hashes, at, what);
+    return key;
+  }
+
+  [[gnu::noinline]] void look_at_key(PyObject* key, std::uint64_t parts, KeyHashes& hashes, std::size_t at, std::string_view what) {
+    if (allowance_.unlimited() || key == Py_None) return;
+    if (PyLong_Check(key) != 0) {
+      int overflow = 0;
+      (void)PyLong_AsLongLongAndOverflow(key, &overflow);
+      if (overflow == 0) return;  // few of 64 bits have one hash
+    }
+    allowance_.spend(parts, at, what);
+    if (PyMemoryView_Check(key) != 0) allowance_.spend(weight(key, 0), at, what);
+    settle();
+    Py_hash_t const hash = PyObject_Hash(key);
+    if (hash == -1 && PyErr_Occurred() != nullptr) failed(at, std::string(what));
+    hashes.add(hash, allowance_, at);
   }
 
   [[gnu::noinline]] Ref tagged(std::size_t parts, std::size_t at) {
@@ -293,6 +445,13 @@ class Decoder {
       case Op::tuple: return tuple(n, open(marked));
       case Op::record: check_fields(op, n, 1, std::max<std::size_t>(n, 1), at); return record(n - 1, open(marked), at);
       case Op::object: check_fields(op, n, 1, std::max<std::size_t>(n, 1), at); return object(n - 1, open(marked), at);
+      case Op::set: return set(n, open(marked));
+      case Op::frozenset: return frozenset(n, open(marked));
+      case Op::reduce: check_fields(op, n, 2, 6, at); return reduce(n, open(marked), at);
+      case Op::new_: check_fields(op, n, 2, 6, at); return new_object(n, open(marked), at, false);
+      case Op::new_kw: check_fields(op, n, 3, 7, at); return new_object(n, open(marked), at, true);
+      case Op::adapted: check_fields(op, n, 2, 2, at); return adapted(open(marked), at);
+      case Op::object_array: check_fields(op, n, 2, std::max<std::size_t>(n, 2), at); return object_array(n - 2, open(marked), at);
       default: return rest(op, n, marked, at);
     }
   }
@@ -309,6 +468,75 @@ class Decoder {
     return remembered(number, std::move(tuple));
   }
 
+  [[gnu::noinline]] Ref set(std::size_t n, std::size_t number) {
+    Ref set = remembered(number, take(PySet_New(nullptr)));
+    fill_set(set.get(), n);
+    return set;
+  }
+
+  [[gnu::noinline]] Ref frozenset(std::size_t n, std::size_t number) {
+    Ref set = take(PyFrozenSet_New(nullptr));
+    fill_set(set.get(), n);
+    return remembered(number, std::move(set));
+  }
+
+  /// What a call, or `cls.__new__`, made, and under which name.
+  struct Made {
+    Ref object;
+    std::uint64_t name;
+  };
+
+  [[gnu::noinline]] Ref reduce(std::size_t n, std::size_t number, std::size_t at) {
+    Made made = called(n, at);
+    return with_state(std::move(made.object), n - 2, number, made.name);
+  }
+
+  [[gnu::noinline]] Made called(std::size_t n, std::size_t at) {
+    auto const index = reader_.count("name", limits::table_entries);
+    PyObject* const function = named(index, role::call);
+    Ref const args = arguments("REDUCE arguments", index, at);
+    settle();
+    Ref object(PyObject_Call(function, args.get(), nullptr));
+    if (!object) failed(at, "REDUCE");
+    if (n > 2) check_fresh(object.get(), index, at);
+    return {std::move(object), index};
+  }
+
+  [[gnu::noinline]] Ref new_object(std::size_t n, std::size_t number, std::size_t at, bool with_keywords) {
+    Made made = newly_made(at, with_keywords);
+    return with_state(std::move(made.object), n - (with_keywords ? 3 : 2), number, made.name);
+  }
+
+  [[gnu::noinline]] Made newly_made(std::size_t at, bool with_keywords) {
+    auto const index = reader_.count("name", limits::table_entries);
+    PyTypeObject* const cls = as_class(named(index, role::make), at);
+    Ref const args = arguments(with_keywords ? "NEW_KW arguments" : "NEW arguments", index, at);
+    Ref const kwargs = with_keywords ? keyword_arguments(index, at) : Ref{};
+    return {make(cls, args.get(), kwargs.get(), at), index};
+  }
+
+  [[gnu::noinline]] Ref adapted(std::size_t number, std::size_t at) {
+    auto const index = reader_.count("ADAPTED name", limits::table_entries);
+    if (index >= names_.size() || !header_.names[index].is_wire_name()) not_a_wire_name(index, at);
+    Ref object = decoded(node(), index, at);
+    if (lowest_open_ != unmarked) look_later(names_[index].object.get(), object.get(), at);
+    return remembered(number, std::move(object));
+  }
+
+  [[gnu::noinline]] Ref decoded(Ref value, std::uint64_t name, std::size_t at) {
+    check_attributes(value.get(), at);
+    if (!allowance_.unlimited()) allowance_.spend(weight(value.get(), 3), at, header_.names[name].text);
+    trees_.place = at;
+    if (!header_.names[name].text.starts_with("sklearn.")) settle();
+    Ref object(PyObject_CallFunctionObjArgs(names_[name].object.get(), value.get(), nullptr));
+    if (!object) failed(at, cat("adapter ", header_.names[name].text));
+    return object;
+  }
+
+  [[noreturn, gnu::noinline]] static void not_a_wire_name(std::uint64_t index, std::size_t at) {
+    Reader::fail_at(at, cat("ADAPTED: name ", index, " is no wire name"));
+  }
+
   [[gnu::noinline]] Ref rest(Op op, std::size_t n, bool marked, std::size_t at) {
     auto const exactly = [&](std::size_t wanted) { check_fields(op, n, wanted, wanted, at); };
     auto const between = [&](std::size_t least, std::size_t most) { check_fields(op, n, least, most, at); };
@@ -319,9 +547,11 @@ class Decoder {
         if (marked) Reader::fail_at(at, "REF: a reference cannot be marked");
         auto const number = reader_.count("REF number", UINT32_MAX);
         if (number >= memo_.size()) Reader::fail_at(at, cat("REF: number ", number, ", only ", memo_.size(), " objects have begun"));
-        if (!memo_[number]) Reader::fail_at(at, cat("REF: object ", number, " is referred to before it is complete"));
-        tallest_ = heights_[number] == 0 ? 0 : heights_[number] - 1;
-        return Ref::borrow(memo_[number].get());
+        Remembered const& remembered = memo_[number];
+        if (!remembered.object) Reader::fail_at(at, cat("REF: object ", number, " is referred to before it is complete"));
+        if (remembered.open) lowest_open_ = std::min(lowest_open_, static_cast<std::size_t>(number));
+        reached_ = {.height = remembered.extent.height == 0 ? 0 : remembered.extent.height - 1, .parts = remembered.extent.parts};
+        return Ref::borrow(remembered.object.get());
       }
       case Op::value: {
         exactly(1);
@@ -330,74 +560,15 @@ class Decoder {
         if (reader_.next_is_array()) Reader::fail_at(at, "VALUE: holds a tagged array");
         return remembered(number, node());
       }
-      case Op::set: {
-        std::size_t const number = open(marked);
-        Ref set = remembered(number, take(PySet_New(nullptr)));
-        fill_set(set.get(), n);
-        return set;
-      }
-      case Op::frozenset: {
-        std::size_t const number = open(marked);
-        Ref list = filled_list(take(PyList_New(0)), n);
-        settle();
-        Ref set(PyFrozenSet_New(list.get()));
-        if (!set) failed(at, "FROZENSET");
-        return remembered(number, std::move(set));
-      }
       case Op::name: {
         exactly(1);
         std::size_t const number = open(marked);
         return remembered(number, Ref::borrow(named(role::hand_on)));
       }
-      case Op::reduce: {
-        between(2, 6);
-        std::size_t const number = open(marked);
-        auto const index = reader_.count("name", limits::table_entries);
-        PyObject* const function = named(index, role::call);
-        Ref const args = arguments("REDUCE arguments");
-        settle();
-        Ref object(PyObject_Call(function, args.get(), nullptr));
-        if (!object) failed(at, "REDUCE");
-        if (n > 2) check_fresh(object.get(), index, at);
-        return with_state(std::move(object), n - 2, number, index);
-      }
-      case Op::new_: {
-        between(2, 6);
-        std::size_t const number = open(marked);
-        auto const index = reader_.count("name", limits::table_entries);
-        PyTypeObject* const cls = as_class(named(index, role::make), at);
-        Ref const args = arguments("NEW arguments");
-        return with_state(make(cls, args.get(), nullptr, at), n - 2, number, index);
-      }
-      case Op::new_kw: {
-        between(3, 7);
-        std::size_t const number = open(marked);
-        auto const index = reader_.count("name", limits::table_entries);
-        PyTypeObject* const cls = as_class(named(index, role::make), at);
-        Ref const args = arguments("NEW_KW arguments");
-        Ref const kwargs = keyword_arguments();
-        return with_state(make(cls, args.get(), kwargs.get(), at), n - 3, number, index);
-      }
-      case Op::adapted: {
-        exactly(2);
-        std::size_t const number = open(marked);
-        auto const index = reader_.count("ADAPTED name", limits::table_entries);
-        if (index >= names_.size() || !header_.names[index].is_wire_name()) Reader::fail_at(at, cat("ADAPTED: name ", index, " is no wire name"));
-        Ref const value = node();
-        trees_.place = at;
-        if (!header_.names[index].text.starts_with("sklearn.")) settle();
-        Ref object(PyObject_CallFunctionObjArgs(names_[index].object.get(), value.get(), nullptr));
-        if (!object) failed(at, cat("adapter ", header_.names[index].text));
-        return remembered(number, std::move(object));
-      }
       case Op::bigint: {
         exactly(1);
         std::size_t const number = open(marked);
-        Ref const content = bytes(reader_.bin("BIGINT"));
-        static PyObject* const from_bytes = attr(reinterpret_cast<PyObject*>(&PyLong_Type), "from_bytes").release();
-        Ref const args = take(Py_BuildValue("(Os)", content.get(), "little"));
-        Ref const kwargs = take(Py_BuildValue("{sO}", "signed", Py_True));
-        return remembered(number, take(PyObject_Call(from_bytes, args.get(), kwargs.get())));
+        return remembered(number, big_integer(reader_.bin("BIGINT")));
       }
       case Op::complex: {
         exactly(2);
@@ -461,11 +632,6 @@ class Decoder {
         std::size_t const number = open(marked);
         return remembered(number, array(n, at));
       }
-      case Op::object_array: {
-        at_least(2);
-        std::size_t const number = open(marked);
-        return object_array(n - 2, number, at);
-      }
       case Op::scalar: {
         exactly(2);
         std::size_t const number = open(marked);
@@ -510,10 +676,44 @@ class Decoder {
       }
       case Op::list:
       case Op::tuple:
+      case Op::set:
+      case Op::frozenset:
       case Op::record:
-      case Op::object: break;  // read by tagged()
+      case Op::object:
+      case Op::reduce:
+      case Op::new_:
+      case Op::new_kw:
+      case Op::adapted:
+      case Op::object_array: break;  // read by tagged()
     }
     Reader::fail_at(at, cat("op ", static_cast<unsigned>(op), " is not known"));
+  }
+
+  /// Two's complement, little-endian. A few words are put together here; a call of `from_bytes` costs as much as twenty of them.
+  [[gnu::noinline]] Ref big_integer(std::span<std::byte const> content) {
+    constexpr std::size_t word = sizeof(std::uint64_t);
+    std::size_t const n = content.size() / word;
+    reached_.parts += n;
+    if (content.size() > 16 * word || n == 0) return from_bytes(content);
+    bool const negative = (content.back() & std::byte{0x80}) != std::byte{};
+    std::int64_t high = negative ? -1 : 0;
+    std::memcpy(&high, content.data() + n * word, content.size() % word);
+    Ref value = take(PyLong_FromLongLong(high));
+    for (std::size_t i = n; i-- > 0;) {
+      std::uint64_t low = 0;
+      std::memcpy(&low, content.data() + i * word, word);
+      Ref const shifted = take(PyNumber_Lshift(value.get(), globals().sixty_four));
+      value = take(PyNumber_Or(shifted.get(), take(PyLong_FromUnsignedLongLong(low)).get()));
+    }
+    return value;
+  }
+
+  static Ref from_bytes(std::span<std::byte const> content) {
+    static constinit Once known;
+    PyObject* const function = known([] { return attr(reinterpret_cast<PyObject*>(&PyLong_Type), "from_bytes"); });
+    Ref const args = take(Py_BuildValue("(Os)", bytes(content).get(), "little"));
+    Ref const kwargs = take(Py_BuildValue("{sO}", "signed", Py_True));
+    return take(PyObject_Call(function, args.get(), kwargs.get()));
   }
 
   // ── Containers ─────────────────────────────────────────────────────────────────────────────────────────
@@ -524,9 +724,10 @@ class Decoder {
   }
 
   [[gnu::noinline]] void fill_set(PyObject* set, std::size_t n) {
+    KeyHashes hashes;
     for (std::size_t i = 0; i < n; ++i) {
       std::size_t const at = reader_.offset();
-      Ref const item = node();
+      Ref const item = key_node(hashes, "SET item");
       if (!PyUnicode_CheckExact(item.get())) settle();
       if (PySet_Add(set, item.get()) < 0) failed(at, "SET item");
     }
@@ -540,6 +741,7 @@ class Decoder {
     newfunc make = nullptr;
     bool direct = false;     ///< each key can be set by PyObject_GenericSetAttr: the dict or a slot takes it
     bool has_setstate = false;
+    bool looked_at = false;  ///< the whole state is, before it is set
   };
 
   [[gnu::noinline]] KnownShape& shape(std::size_t nvalues, bool of_class, std::size_t at) {
@@ -556,12 +758,21 @@ class Decoder {
       known.keys.emplace_back(text);
     }
     if (of_class) {
+      for (Ref const& key : known.keys) {
+        for (PyObject* name : memory_names()) {
+          if (!options_.pickle && PyUnicode_Compare(key.get(), name) == 0) refuse_address(name, at);
+        }
+      }
       known.cls = as_class(named(*entry.cls, role::make), at);
       known.make = reinterpret_cast<newfunc>(PyType_GetSlot(known.cls, Py_tp_new));
       if (known.make == nullptr) Reader::fail_at(at, cat("OBJECT: ", header_.names[*entry.cls].text, " cannot be instantiated"));
       auto* const cls = reinterpret_cast<PyObject*>(known.cls);
       known.has_setstate = static_cast<bool>(try_attr(cls, globals().dunder_setstate));
-      known.direct = !known.has_setstate && keys_are_plain(cls, known.keys);
+      known.looked_at = state_check(*entry.cls) != nullptr;
+      known.direct = !known.has_setstate && !known.looked_at && keys_are_plain(cls, known.keys);
+      if (guarded(*entry.cls)) {
+        for (Ref const& key : known.keys) refuse_at(at, why_no_attribute(known.cls, key.get()));
+      }
     }
     known.ready = true;
     return known;
@@ -612,8 +823,10 @@ class Decoder {
     }
     Ref state = take(PyDict_New());
     for (Ref const& key : known.keys) check(PyDict_SetItem(state.get(), key.get(), node().get()));
+    std::size_t const name = *header_.shapes[static_cast<std::size_t>(&known - shapes_.data())].cls;
+    if (known.looked_at) look_at_state(known.cls, state.get(), name, at);
     if (known.has_setstate) {
-      set_state(object.get(), state.get(), at);
+      set_state(object.get(), state.get(), guarded(name), at);
       return object;
     }
     // A descriptor of the class has a key's name: fill the dict, and slots by their descriptors.
@@ -640,23 +853,34 @@ class Decoder {
     return object;
   }
 
-  [[gnu::noinline]] Ref arguments(std::string_view field) {
+  [[gnu::noinline]] Ref arguments(std::string_view field, std::size_t name, std::size_t at) {
     std::size_t const n = reader_.array(field);
+    std::uint64_t const before = reached_.parts;
     Ref tuple = take(PyTuple_New(static_cast<Py_ssize_t>(n)));
     for (std::size_t i = 0; i < n; ++i) check(PyTuple_SetItem(tuple.get(), static_cast<Py_ssize_t>(i), node().release()));
+    pay_for_arguments(tuple.get(), before, name, at);
     return tuple;
   }
 
-  [[gnu::noinline]] Ref keyword_arguments() {
+  /// Functions of the list copy, hash and print what they are given, but for those that keep it.
+  void pay_for_arguments(PyObject* given, std::uint64_t before, std::size_t name, std::size_t at) {
+    if (!guarded(name)) return;
+    if ((names_[name].roles & role::keep) == 0) allowance_.spend(reached_.parts - before, at, header_.names[name].text);
+    allowance_.spend(weight(given, 1), at, header_.names[name].text);
+  }
+
+  [[gnu::noinline]] Ref keyword_arguments(std::size_t name, std::size_t at_node) {
     std::size_t const n = reader_.map("NEW_KW keyword arguments");
+    std::uint64_t const before = reached_.parts;
     Ref dict = take(PyDict_New());
     for (std::size_t i = 0; i < n; ++i) {
       std::size_t const at = reader_.offset();
       std::string_view const key = reader_.str("NEW_KW keyword");
       check_utf8(key, at, "NEW_KW keyword");
-      Ref const name = str(key);
-      check(PyDict_SetItem(dict.get(), name.get(), node().get()));
+      Ref const text = str(key);
+      check(PyDict_SetItem(dict.get(), text.get(), node().get()));
     }
+    pay_for_arguments(dict.get(), before, name, at_node);
     return dict;
   }
 
@@ -668,9 +892,15 @@ class Decoder {
 
   /// Members of an enumeration, singletons, cached objects and arguments handed back belong to others as well: state from
   /// the bytes would change them for the whole process, or change what was looked at already.
-  void check_fresh(PyObject* object, std::size_t name, std::size_t at) const {
+  [[gnu::noinline]] void check_fresh(PyObject* object, std::size_t name, std::size_t at) const {
     if (Py_REFCNT(object) == 1 || options_.pickle || (names_[name].roles & role::any_state) != 0) return;
     Reader::fail_at(at, cat("REDUCE: ", header_.names[name].text, " gave an object that others hold; it takes no state"));
+  }
+
+  [[gnu::noinline]] static void check_state(PyObject* object, PyObject* state, std::size_t at) {
+    if (state == Py_None || is_plain_state(state)) return;
+    // `"key" in state` of a range of 2**62 or of an array that shows one item so often does not end.
+    Reader::fail_at(at, cat("state of a ", type_name(object), ": a ", type_name(state), ", not a dict, tuple, list, text or number"));
   }
 
   /// Items, pairs and state, in the order of the protocol; `fields` of the four are there.
@@ -679,26 +909,90 @@ class Decoder {
     std::size_t const at = reader_.offset();
     Ref state;
     if (fields >= 1 && !absent()) state = node();
-    if (state && state.get() != Py_None && !options_.pickle && (names_[name].roles & role::any_state) == 0 && PyDict_Check(state.get()) == 0 &&
-        PyTuple_Check(state.get()) == 0 && PyList_Check(state.get()) == 0) {
-      // `"key" in state` of a range of 2**62 or of an array that shows one item so often does not end.
-      Reader::fail_at(at, cat("state of a ", type_name(object.get()), ": a ", type_name(state.get()), ", not a dict, tuple or list"));
-    }
+    if (state && !options_.pickle && (names_[name].roles & role::any_state) == 0) check_state(object.get(), state.get(), at);
+    if (state && state.get() != Py_None) look_at_state(Py_TYPE(object.get()), state.get(), name, at);
     if (fields >= 2 && !absent()) append_items(object.get());
-    if (fields >= 3 && !absent()) assign_pairs(object.get());
+    if (fields >= 3 && !absent()) assign_pairs(object.get(), guarded(name));
     if (fields >= 4 && !absent()) {
       PyObject* const setter = named(role::call);
       if (!state) state = Ref::borrow(Py_None);
       settle();
       if (!Ref(PyObject_CallFunctionObjArgs(setter, object.get(), state.get(), nullptr))) failed(at, "state setter");
     } else if (state && state.get() != Py_None) {
-      set_state(object.get(), state.get(), at);
+      set_state(object.get(), state.get(), guarded(name), at);
     }
     return object;
   }
 
+  /// NumPy and its kin read memory where an attribute of one of these names says, whatever class the object has: bytes may not set them.
+  static std::array<PyObject*, 3> const& memory_names() {
+    static std::array<PyObject*, 3> const names{intern("__array_interface__"), intern("__array_struct__"), intern("__cuda_array_interface__")};
+    return names;
+  }
+
+  [[noreturn, gnu::noinline]] void refuse_address(PyObject* key, std::size_t at) const {
+    Reader::fail_at(at, cat(place_in_object(bytes_, header_, at), ": an attribute ", lossy_utf8(key), ", which says where memory is"));
+  }
+
+  /// The keys of what becomes attributes: a dict, or dicts in a tuple.
+  void check_attributes(PyObject* state, std::size_t at) const {
+    if (options_.pickle) return;
+    if (PyDict_Check(state) != 0) {
+      if (PyDict_Size(state) == 0) return;
+      for (PyObject* name : memory_names()) {
+        if (dict_get(state, name) != nullptr) refuse_address(name, at);
+      }
+    } else if (PyTuple_Check(state) != 0) {
+      Py_ssize_t const n = std::min<Py_ssize_t>(PyTuple_Size(state), 16);
+      for (Py_ssize_t i = 0; i < n; ++i) {
+        if (PyDict_Check(PyTuple_GetItem(state, i)) != 0) check_attributes(PyTuple_GetItem(state, i), at);
+      }
+    }
+  }
+
+  static bool is_plain_state(PyObject* state) {
+    if (PyDict_Check(state) != 0 || PyTuple_Check(state) != 0 || PyList_Check(state) != 0) return true;
+    PyTypeObject* const t = Py_TYPE(state);
+    return t == &PyLong_Type || t == &PyBool_Type || t == &PyFloat_Type || t == &PyUnicode_Type || t == &PyBytes_Type;
+  }
+
+  static void refuse_at(std::size_t at, std::optional<std::string> const& why) {
+    if (why) Reader::fail_at(at, *why);
+  }
+
+  /// What a class of the list may be told about itself: before its `__setstate__` hears it.
+  [[gnu::noinline]] void look_at_state(PyTypeObject* cls, PyObject* state, std::size_t name, std::size_t at) {
+    if (!guarded(name)) return check_attributes(state, at);
+    allowance_.spend(weight(state, 1), at, header_.names[name].text);
+    if (PyDict_Check(state) != 0) {
+      refuse_at(at, why_no_attributes(cls, state));
+    } else if (PyTuple_Check(state) != 0) {
+      for (Py_ssize_t i = 0; i < PyTuple_Size(state); ++i) {
+        if (PyDict_Check(PyTuple_GetItem(state, i)) != 0) refuse_at(at, why_no_attributes(cls, PyTuple_GetItem(state, i)));
+      }
+    }
+    // The object may be of another class than the name says: `operator.call` and old reconstructors make what their arguments name.
+    Ref const own = name_of(cls);
+    PyObject* const by_name = state_check(name);
+    PyObject* const by_class = own ? dict_get(globals().state_checks, own.get()) : nullptr;
+    for (PyObject* const look : {by_name, by_class != by_name ? by_class : nullptr}) {
+      if (look == nullptr) continue;
+      settle();
+      if (!Ref(PyObject_CallFunctionObjArgs(look, state, nullptr))) failed(at, cat("state of ", header_.names[name].text));
+    }
+  }
+
+  /// `module:qualified.name` of a class, or nothing where it says no such thing.
+  static Ref name_of(PyTypeObject* cls) {
+    auto* const object = reinterpret_cast<PyObject*>(cls);
+    Ref const module = try_attr(object, globals().dunder_module);
+    Ref const qualname = try_attr(object, globals().dunder_qualname);
+    if (!module || !qualname || PyUnicode_Check(module.get()) == 0 || PyUnicode_Check(qualname.get()) == 0) return {};
+    return take(PyUnicode_FromFormat("%U:%U", module.get(), qualname.get()));
+  }
+
   /// A class's own __getattr__ may fail otherwise than it should while there is no state.
-  Ref method(PyObject* object, PyObject* name, std::size_t at) const {
+  [[gnu::noinline]] Ref method(PyObject* object, PyObject* name, std::size_t at) const {
     try {
       return try_attr(object, name);
     } catch (Raised const&) {
@@ -708,36 +1002,57 @@ class Decoder {
 
   [[gnu::noinline]] void append_items(PyObject* object) {
     std::size_t const at = reader_.offset();
-    Ref const items = filled_list(take(PyList_New(0)), reader_.array("items"));
+    append_all(object, filled_list(take(PyList_New(0)), reader_.array("items")).get(), at);
+  }
+
+  [[gnu::noinline]] void append_all(PyObject* object, PyObject* items, std::size_t at) {
     settle();
     Ref const extend = method(object, globals().extend, at);
-    if (extend) {
-      if (!Ref(PyObject_CallFunctionObjArgs(extend.get(), items.get(), nullptr))) failed(at, "items");
-      return;
-    }
+    if (!extend) return append_one_by_one(object, items, at);
+    if (!Ref(PyObject_CallFunctionObjArgs(extend.get(), items, nullptr))) failed(at, "items");
+  }
+
+  [[gnu::noinline]] void append_one_by_one(PyObject* object, PyObject* items, std::size_t at) {
     Ref const append = method(object, globals().append, at);
     if (!append) Reader::fail_at(at, cat("items for a ", type_name(object), ", which takes none"));
-    for (Py_ssize_t i = 0; i < PyList_Size(items.get()); ++i) {
-      if (!Ref(PyObject_CallFunctionObjArgs(append.get(), PyList_GetItem(items.get(), i), nullptr))) failed(at, "items");
+    for (Py_ssize_t i = 0; i < PyList_Size(items); ++i) {
+      if (!Ref(PyObject_CallFunctionObjArgs(append.get(), PyList_GetItem(items, i), nullptr))) failed(at, "items");
     }
   }
 
-  [[gnu::noinline]] void assign_pairs(PyObject* object) {
+  [[noreturn, gnu::noinline]] static void uneven(std::size_t n, std::size_t at) {
+    Reader::fail_at(at, cat("pairs: ", n, " nodes, an even number is needed"));
+  }
+
+  [[gnu::noinline]] void assign_pairs(PyObject* object, bool guarded) {
     std::size_t const at = reader_.offset();
     std::size_t const n = reader_.array("pairs");
-    if (n % 2 != 0) Reader::fail_at(at, cat("pairs: ", n, " nodes, an even number is needed"));
+    if (n % 2 != 0) uneven(n, at);
+    // With a `__getattr__` of its own, a dict may show its keys as attributes.
+    bool const shows_keys = guarded && PyType_GetSlot(Py_TYPE(object), Py_tp_getattro) != reinterpret_cast<void*>(&PyObject_GenericGetAttr);
+    KeyHashes hashes;
     for (std::size_t i = 0; i < n; i += 2) {
-      Ref const key = node();
+      Ref const key = key_node(hashes, "pairs");
+      if (shows_keys) refuse_at(at, why_no_attribute(Py_TYPE(object), key.get()));
       Ref const value = node();
+      if (!options_.pickle && PyUnicode_Check(key.get()) != 0) {  // some dicts look for attributes among their items
+        for (PyObject* name : memory_names()) {
+          if (PyUnicode_Compare(key.get(), name) == 0) refuse_address(name, at);
+        }
+      }
       settle();
       if (PyObject_SetItem(object, key.get(), value.get()) < 0) failed(at, "pairs");
     }
   }
 
-  [[gnu::noinline]] void set_state(PyObject* object, PyObject* state, std::size_t at) {
+  [[gnu::noinline]] void set_state(PyObject* object, PyObject* state, bool guarded, std::size_t at) {
     Globals const& g = globals();
     Ref const setstate = method(object, g.dunder_setstate, at);
     if (setstate) {
+      // Exceptions set what their state names, attribute by attribute.
+      if (!options_.pickle && PyExceptionInstance_Check(object) && PyDict_Check(state) && dict_get(state, g.dunder_class) != nullptr) {
+        Reader::fail_at(at, "state: an object keeps its class");
+      }
       settle();
       if (!Ref(PyObject_CallFunctionObjArgs(setstate.get(), state, nullptr))) failed(at, cat("__setstate__ of ", type_name(object)));
       return;
@@ -770,9 +1085,18 @@ class Decoder {
       while (PyDict_Next(slots, &position, &key, &value) != 0) {
         if (!PyUnicode_Check(key)) Reader::fail_at(at, "state: a slot whose name is no str");
         if (!options_.pickle && PyUnicode_CompareWithASCIIString(key, "__class__") == 0) Reader::fail_at(at, "state: an object keeps its class");
+        if (guarded && !is_slot(Py_TYPE(object), key)) {
+          // Setting it would run a property or a `__setattr__` on what the bytes say.
+          Reader::fail_at(at, cat("state: ", lossy_utf8(key), " is no slot of a ", type_name(object)));
+        }
         if (PyObject_SetAttr(object, key, value) < 0) failed(at, "state");
       }
     }
+  }
+
+  static bool is_slot(PyTypeObject* cls, PyObject* key) {
+    Ref const descriptor = try_attr(reinterpret_cast<PyObject*>(cls), key);
+    return descriptor && reinterpret_cast<PyObject*>(Py_TYPE(descriptor.get())) == globals().member_descriptor_type;
   }
 
   // ── Bytes ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -872,9 +1196,9 @@ class Decoder {
     std::size_t const format_at = reader_.offset();
     std::string_view const format = reader_.str("MEMORYVIEW format");
     if (format.size() > 64) Reader::fail_at(format_at, "MEMORYVIEW format: too long");
-    static PyObject* const calcsize = attr(import("struct").get(), "calcsize").release();
+    static constinit Once calcsize;
     Ref const text = text_of(format, [&] { return cat("header byte ", format_at, ": MEMORYVIEW format"); });
-    Ref const size(PyObject_CallFunctionObjArgs(calcsize, text.get(), nullptr));
+    Ref const size(PyObject_CallFunctionObjArgs(calcsize([] { return attr(import("struct").get(), "calcsize"); }), text.get(), nullptr));
     if (!size) failed(at, "MEMORYVIEW format");
     Py_ssize_t const itemsize = PyLong_AsSsize_t(size.get());
     if (itemsize <= 0) Reader::fail_at(format_at, "MEMORYVIEW format: items without bytes");
@@ -918,22 +1242,32 @@ class Decoder {
     bool is_void = false;
   };
 
+  /// Dtypes without names, which nothing can change, stay known from message to message, as many as this.
+  static constexpr std::size_t most_plain_dtypes = 32;
+
+  static std::vector<std::unique_ptr<KnownDtype>>& plain_dtypes() {
+    static auto& kept = *new std::vector<std::unique_ptr<KnownDtype>>;  // outlives the interpreter, as do the bytes that `raw` views
+    return kept;
+  }
+
   /// The raw dtype at the reader; equal bytes give the same object. Objects are only let through for DTYPE.
   KnownDtype const& known_dtype() {
     std::size_t const at = reader_.offset();
+    if (!msgpack::Reader::is_array(reader_.peek()) && !reader_.next_is_str()) return table_dtype(at);
     if (last_dtype_ != nullptr && starts_with(last_dtype_->raw)) return *last_dtype_;
     for (auto const& known : dtypes_) {
       if (starts_with(known->raw)) return *(last_dtype_ = known.get());
     }
-    auto known = std::make_unique<KnownDtype>();
-    known->dtype = dtype(false);
+    for (auto const& plain : plain_dtypes()) {
+      if (starts_with(plain->raw)) return *(last_dtype_ = plain.get());
+    }
+    auto known = read_known_dtype();
     known->raw = reader_.since(at);
-    static PyObject* const itemsize = intern("itemsize");
-    static PyObject* const alignment = intern("alignment");
-    static PyObject* const kind = intern("kind");
-    known->is_void = utf8(attr(known->dtype.get(), kind).get()) == "V";
-    known->itemsize = static_cast<std::uint64_t>(PyLong_AsSsize_t(attr(known->dtype.get(), itemsize).get()));
-    known->align = static_cast<std::size_t>(PyLong_AsSsize_t(attr(known->dtype.get(), alignment).get()));
+    if (msgpack::Reader::is_str(static_cast<std::uint8_t>(known->raw[0])) && known->raw.size() <= 16 && plain_dtypes().size() < most_plain_dtypes) {
+      auto* const text = new std::vector<std::byte>(known->raw.begin(), known->raw.end());
+      known->raw = *text;
+      return *(last_dtype_ = plain_dtypes().emplace_back(std::move(known)).get());
+    }
     if (dtypes_.size() < 64) {
       dtypes_.push_back(std::move(known));
       return *(last_dtype_ = dtypes_.back().get());
@@ -941,6 +1275,37 @@ class Decoder {
     spare_dtype_ = std::move(known);
     last_dtype_ = nullptr;
     return *spare_dtype_;
+  }
+
+  /// Where the reader stands before an index into the table of dtypes.
+  [[gnu::noinline]] KnownDtype const& table_dtype(std::size_t at) {
+    std::size_t const number = dtype_number(at);
+    std::unique_ptr<KnownDtype>& known = table_dtypes_[number];
+    if (!known) {
+      std::size_t const end = reader_.offset();
+      reader_.seek(header_.dtypes[number]);
+      known = read_known_dtype();
+      reader_.seek(end);
+    }
+    return *known;
+  }
+
+  std::size_t dtype_number(std::size_t at) {
+    auto const number = reader_.count("dtype", limits::table_entries);
+    if (number >= header_.dtypes.size()) Reader::fail_at(at, cat("dtype: ", number, " of ", header_.dtypes.size(), " in meta !dtypes"));
+    return number;
+  }
+
+  std::unique_ptr<KnownDtype> read_known_dtype() {
+    auto known = std::make_unique<KnownDtype>();
+    known->dtype = parsed_dtype(false);
+    static PyObject* const itemsize = intern("itemsize");
+    static PyObject* const alignment = intern("alignment");
+    static PyObject* const kind = intern("kind");
+    known->is_void = utf8(attr(known->dtype.get(), kind).get()) == "V";
+    known->itemsize = static_cast<std::uint64_t>(PyLong_AsSsize_t(attr(known->dtype.get(), itemsize).get()));
+    known->align = static_cast<std::size_t>(PyLong_AsSsize_t(attr(known->dtype.get(), alignment).get()));
+    return known;
   }
 
   /// Passes over `raw` when the reader stands before the same bytes; one msgpack value is never the beginning of another.
@@ -953,6 +1318,20 @@ class Decoder {
   }
 
   Ref dtype(bool objects) {
+    std::size_t const at = reader_.offset();
+    if (msgpack::Reader::is_array(reader_.peek()) || reader_.next_is_str()) return parsed_dtype(objects);
+    // Each entry is made once: a few bytes name a long dtype again and again.
+    Ref& known = table_objects_[dtype_number(at)];
+    if (!known) {
+      std::size_t const end = reader_.offset();
+      reader_.seek(header_.dtypes[static_cast<std::size_t>(&known - table_objects_.data())]);
+      known = parsed_dtype(objects);
+      reader_.seek(end);
+    }
+    return Ref::borrow(known.get());
+  }
+
+  Ref parsed_dtype(bool objects) {
     std::size_t const at = reader_.offset();
     try {
       return unpack_dtype(reader_, objects);
@@ -1018,9 +1397,9 @@ class Decoder {
                                            exporter.get() == Py_None ? Py_None : strides_object.get(), order, nullptr));
     if (!array) failed(at, "ARRAY");
     if (readonly && !(content.readonly && exporter.get() != Py_None && !content.in_header)) {
-      static PyObject* const no = take(Py_BuildValue("{sO}", "write", Py_False)).release();
+      static constinit Once no;
       Ref const setflags = attr(array.get(), globals().setflags);
-      Ref const done = take(PyObject_Call(setflags.get(), globals().empty_tuple, no));
+      Ref const done = take(PyObject_Call(setflags.get(), globals().empty_tuple, no([] { return take(Py_BuildValue("{sO}", "write", Py_False)); })));
     }
     return array;
   }
@@ -1069,7 +1448,7 @@ class Decoder {
       Ref const setflags = attr(array.get(), globals().setflags);
       Ref const done = take(PyObject_Call(setflags.get(), globals().empty_tuple, kwargs.get()));
     }
-    tallest_ += 7;  // NumPy frees a level in 2 KB of stack
+    reached_.height += limits::object_array_levels - 1;
     return array;
   }
 
@@ -1084,12 +1463,23 @@ class Decoder {
     Ref const array(content.empty() ? PyObject_CallFunctionObjArgs(numpy().ndarray, shape.get(), dt.dtype.get(), nullptr)
                                     : PyObject_CallFunctionObjArgs(numpy().ndarray, shape.get(), dt.dtype.get(), buffer.get(), nullptr));
     if (!array) failed(at, "SCALAR");
-    return take(PyObject_GetItem(array.get(), shape.get()));
+    Ref scalar(PyObject_GetItem(array.get(), shape.get()));
+    if (!scalar) failed(at, "SCALAR");
+    // NumPy makes texts of whatever numbers it finds, and Python has none for those beyond Unicode's.
+    for (Py_ssize_t i = PyUnicode_Check(scalar.get()) != 0 ? PyUnicode_GetLength(scalar.get()) : 0; i-- > 0;) {
+      if (PyUnicode_ReadChar(scalar.get(), i) > 0x10ffff) Reader::fail_at(at, cat("SCALAR: character ", i, " is none of Unicode's"));
+    }
+    return scalar;
   }
 
   // ── Errors ─────────────────────────────────────────────────────────────────────────────────────────────
 
+  static constexpr std::size_t most_words = 2000;  // bytes of another's error text
+
   /// What a class or function of this process said to the values in the bytes: malformed, with its own error as the cause.
+  /// Apart, as the next few: texts of errors would take stack at every level of nesting.
+  [[noreturn, gnu::noinline]] void failed(std::size_t at, char const* what) const { failed(at, std::string(what)); }
+
   [[noreturn]] void failed(std::size_t at, std::string const& what) const {
     if (PyErr_Occurred() == nullptr) Reader::fail_at(at, what);
     // Not an opinion about the bytes.
@@ -1108,8 +1498,9 @@ class Decoder {
     }
     Ref const said(PyObject_Str(cause.get()));
     if (!said) PyErr_Clear();
-    std::string const text = cat("header byte ", at, " (", place_in_object(bytes_, header_, at), "): ", what, ": ", type_name(cause.get()), ": ",
-                                 said ? lossy_utf8(said.get()) : std::string("?"));
+    std::string words = said ? lossy_utf8(said.get()) : std::string("?");
+    if (words.size() > most_words) words = cat(words.substr(0, most_words), "…");  // it may quote the bytes
+    std::string const text = cat("header byte ", at, " (", place_in_object(bytes_, header_, at), "): ", what, ": ", type_name(cause.get()), ": ", words);
     Ref const error = take(PyObject_CallFunctionObjArgs(malformed, lossy_str(text).get(), nullptr));
     PyException_SetCause(error.get(), cause.release());
     PyErr_SetObject(malformed, error.get());
@@ -1128,18 +1519,37 @@ class Decoder {
   std::size_t depth_ = 0;
   std::vector<Named> names_;
   std::vector<KnownShape> shapes_;
-  std::vector<Ref> memo_;
-  std::vector<std::uint32_t> heights_;  ///< of the same numbers: objects that are freed or hashed inside one another
-  std::uint32_t tallest_ = 0;           ///< of the children of the node that is being read
+  struct Remembered {
+    Ref object;
+    Extent extent;
+    bool open = true;  ///< it is still being read
+  };
+  std::vector<Remembered> memo_;
+  std::size_t lowest_open_ = unmarked;  ///< the first to begin of those that are being read and were referred to
+  std::vector<Late> late_;              ///< to be looked at again when `lowest_open_` is complete
+  std::size_t looks_ = 0;
+  std::optional<bool> foreign_;
+  Extent reached_;                      ///< by the children of the node that is being read
   std::uint32_t chain_ = static_cast<std::uint32_t>(stack_.levels(512, limits::depth));
   std::uint64_t frames_nbytes_ = 0;
   std::uint64_t copied_ = 0;            ///< by objects that do not lie in the frames
+  std::uint64_t made_ = 0;              ///< copied by stand-ins and adapters, as they say
+  static thread_local Decoder* current_;
+  Allowance allowance_{0, 0, true};
   std::vector<std::unique_ptr<KnownDtype>> dtypes_;
   std::unique_ptr<KnownDtype> spare_dtype_;
+  std::vector<std::unique_ptr<KnownDtype>> table_dtypes_;  ///< of meta !dtypes, once asked for
+  std::vector<Ref> table_objects_;  ///< likewise, for DTYPE
   KnownDtype const* last_dtype_ = nullptr;
 };
 
+thread_local Decoder* Decoder::current_ = nullptr;
+
 }  // namespace
+
+void charge_copy(std::uint64_t nbytes) { Decoder::charge_copy(nbytes); }
+
+void charge_keys(PyObject* keys) { Decoder::charge_keys(keys); }
 
 Ref decode(std::span<std::byte const> header, PyObject* frames, DecodeOptions options) { return Decoder(header, frames, options).run(); }
 

@@ -12,6 +12,7 @@
 #include "globals.hpp"
 #include "graph.hpp"
 #include "numpy.hpp"
+#include "process.hpp"
 #include "transload/base/error.hpp"
 #include "transload/base/limits.hpp"
 #include "transload/message/header.hpp"
@@ -25,6 +26,10 @@ namespace {
 constexpr Py_ssize_t inline_nbytes = 1024;
 /// Lists of floats from this length on become one payload.
 constexpr Py_ssize_t floats_min = 16;
+/// Arrays of objects inside one another, so that a reader takes them, and what lies in the innermost.
+constexpr std::size_t most_object_arrays = limits::depth / limits::object_array_levels - 1;
+/// Ints up to this many words of 64 bits are taken apart here; a call of `to_bytes` costs as much as ten of them.
+constexpr std::size_t big_words = 16;
 /// Dicts and objects with more keys than this are written key by key.
 constexpr std::size_t shape_keys = 128;
 /// Shapes that one class may have before its objects are written key by key.
@@ -152,7 +157,7 @@ struct Shape {
 struct ClassInfo {
   Kind kind = Kind::reduce;
   Ref cls;
-  PyObject* hook = nullptr;  ///< adapted: encode; reduce: the dispatch table's function, or null
+  Ref hook;                  ///< adapted: encode; reduce: the dispatch table's function, or null
   Ref wire_name;             ///< adapted: str; arrow: the kind
   std::int64_t wire_index = -1;
   std::int64_t name = -1;    ///< index into names once the class itself was named
@@ -227,9 +232,9 @@ class Encoder {
         case Kind::set: set(o, shared, at, Op::set); break;
         case Kind::frozenset: set(o, shared, at, Op::frozenset); break;
         case Kind::bytearray: bytearray(o, shared); break;
-        case Kind::complex: complex(o); break;
-        case Kind::slice: slice(o, at, Op::slice); break;
-        case Kind::range: slice(o, at, Op::range); break;
+        case Kind::complex: complex(o, shared); break;
+        case Kind::slice: slice(o, shared, at, Op::slice); break;
+        case Kind::range: slice(o, shared, at, Op::range); break;
         case Kind::memoryview:
         case Kind::pickle_buffer: memoryview(o, shared, at); break;
         case Kind::name: name_node(o, nullptr, at); break;
@@ -266,10 +271,10 @@ class Encoder {
 
   void text(PyObject* o) {
     Py_ssize_t n = 0;
+    Py_INCREF(o);  // the error of a text that UTF-8 cannot write may, before CPython 3.12, begin a collection and with it foreign code
     char const* const data = PyUnicode_AsUTF8AndSize(o, &n);
-    if (data == nullptr) {
-      return text_with_surrogates(o);
-    }
+    if (data == nullptr) return text_with_surrogates(Ref(o));
+    Py_DECREF(o);
     // A reference costs three bytes or more, so very short texts are cheaper as they are.
     if (n > 2 && Py_REFCNT(o) > 1) {
       if (auto const* number = memo_.find(o)) return ref(*number);
@@ -279,11 +284,16 @@ class Encoder {
     out_.str({data, static_cast<std::size_t>(n)});
   }
 
-  [[gnu::noinline]] void text_with_surrogates(PyObject* o) {
+  [[gnu::noinline]] void text_with_surrogates(Ref held) {
     if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) throw Raised{};
     PyErr_Clear();
+    PyObject* const o = held.get();
+    bool const shared = Py_REFCNT(o) > 2;
+    if (shared) {
+      if (auto const* number = memo_.find(o)) return ref(*number);
+    }
     Ref const encoded = take(PyUnicode_AsEncodedString(o, "utf-8", "surrogatepass"));
-    begin(Op::text, 1, false);
+    remember(o, shared, begin(Op::text, 1, shared));
     out_.bin(bytes_of(encoded.get()));
   }
 
@@ -294,24 +304,45 @@ class Encoder {
       if (value == -1 && PyErr_Occurred() != nullptr) throw Raised{};
       return out_.integer(value);
     }
-    if (overflow > 0) {
+    big_integer(o, overflow > 0);
+  }
+
+  [[gnu::noinline]] void big_integer(PyObject* o, bool positive) {
+    CollectorPaused const paused;  // as for texts; nothing here gives the GIL away
+    if (positive) {
       unsigned long long const big = PyLong_AsUnsignedLongLong(o);
       if (big != static_cast<unsigned long long>(-1) || PyErr_Occurred() == nullptr) return out_.unsigned_integer(big);
       PyErr_Clear();
     }
-    big_integer(o);
-  }
-
-  [[gnu::noinline]] void big_integer(PyObject* o) {
-    Ref const bits = take(PyObject_CallMethod(o, "bit_length", nullptr));
+    std::array<std::byte, 8 * big_words> words;
+    Ref rest = Ref::borrow(o);
+    for (std::size_t n = 0; n < big_words; ++n) {
+      auto const low = static_cast<std::uint64_t>(PyLong_AsUnsignedLongLongMask(rest.get()));
+      std::memcpy(words.data() + n * sizeof(low), &low, sizeof(low));
+      if (n > 0) {
+        int overflow = 0;
+        long long const high = PyLong_AsLongLongAndOverflow(rest.get(), &overflow);
+        if (overflow == 0) return bigint({words.data(), (n + 1) * sizeof(high)});
+      }
+      rest = take(PyNumber_Rshift(rest.get(), globals().sixty_four));
+    }
+    Ref const bits = call_method(o, "bit_length");
     Py_ssize_t const nbytes = PyLong_AsSsize_t(bits.get()) / 8 + 1;
     static PyObject* const to_bytes = intern("to_bytes");
     Ref const method = attr(o, to_bytes);
     Ref const args = take(Py_BuildValue("(ns)", nbytes, "little"));
     Ref const kwargs = take(Py_BuildValue("{sO}", "signed", Py_True));
     Ref const encoded = take(PyObject_Call(method.get(), args.get(), kwargs.get()));
+    bigint(bytes_of(encoded.get()));
+  }
+
+  /// Two's complement, without the bytes that only repeat the sign.
+  void bigint(std::span<std::byte const> bytes) {
+    auto const negative = [&](std::size_t i) { return (bytes[i] & std::byte{0x80}) != std::byte{}; };
+    std::size_t n = bytes.size();
+    while (n > 1 && bytes[n - 1] == (negative(n - 2) ? std::byte{0xff} : std::byte{})) --n;
     begin(Op::bigint, 1, false);
-    out_.bin(bytes_of(encoded.get()));
+    out_.bin(bytes.first(n));
   }
 
   [[gnu::noinline]] void bytes(PyObject* o) {
@@ -353,12 +384,13 @@ class Encoder {
   [[gnu::noinline]] void memoryview(PyObject* o, bool shared, Step const* at) {
     BufferView view(o, PyBUF_FULL_RO);
     char const* const format = view->format != nullptr ? view->format : "B";
-    static PyObject* const calcsize = attr(import("struct").get(), "calcsize").release();
-    Ref const size(PyObject_CallFunction(calcsize, "s", format));
+    static constinit Once calcsize;
+    Ref const size(PyObject_CallFunction(calcsize([] { return attr(import("struct").get(), "calcsize"); }), "s", format));
     if (!size) PyErr_Clear();
     if (!size || PyLong_AsSsize_t(size.get()) != view->itemsize) {
-      unsupported(at, cat("a memoryview of format ", format, ", which the struct module does not know"));
+      return as_array(o, shared, at, cat("a memoryview of format ", format, ", which the struct module does not know"));
     }
+    if (numpy_if_loaded() != nullptr && shows_more_than_it_has(view)) return as_array(o, shared, at, "");
     remember(o, shared, begin(Op::memoryview, 4, shared));
     out_.str(format);
     int const ndim = view->ndim;
@@ -378,18 +410,27 @@ class Encoder {
     out_.boolean(readonly);
   }
 
-  [[gnu::noinline]] void complex(PyObject* o) {
-    begin(Op::complex, 2, false);
+  /// What only NumPy understands of memoryviews: `why` nothing else does.
+  [[gnu::noinline]] void as_array(PyObject* o, bool shared, Step const* at, std::string const& why) {
+    if (numpy_if_loaded() == nullptr) unsupported(at, why);
+    py::run_lazy_importer("numpy");
+    fallback_adapter(o, "numpy.memoryview", shared, at, why);
+  }
+
+  [[gnu::noinline]] void complex(PyObject* o, bool shared) {
+    remember(o, shared, begin(Op::complex, 2, shared));
     out_.real(PyComplex_RealAsDouble(o));
     out_.real(PyComplex_ImagAsDouble(o));
   }
 
-  [[gnu::noinline]] void slice(PyObject* o, Step const* at, Op op) {
-    begin(op, 3, false);
+  [[gnu::noinline]] void slice(PyObject* o, bool shared, Step const* at, Op op) {
+    std::size_t const start = out_.size();
+    std::uint32_t const number = begin(op, 3, shared);
     for (char const* part : {"start", "stop", "step"}) {
       Step const step{.parent = at, .kind = Step::Kind::part, .part = part};
       node(attr(o, part).get(), &step);
     }
+    complete(o, shared, number, start);
   }
 
   // ── Containers ─────────────────────────────────────────────────────────────────────────────────────────
@@ -484,10 +525,14 @@ class Encoder {
       step.key = key;
       // Writing a key that is an object may run its methods, which may drop both; so may writing the value, and errors show the key.
       bool const object = !is_atom(key);
-      Ref const hold = object ? Ref::borrow(value) : Ref{};
+      Ref hold = Ref::borrow(value);
       Ref hold_key = object ? Ref::borrow(key) : Ref{};
       if (object) ours_ = 1;
       node(key, &key_step);
+      if (!object) {  // the dict holds the value, or let go of it while a text without UTF-8 was written
+        if (Py_REFCNT(value) == 1) changed(at);
+        hold = Ref{};
+      }
       if (!object && !is_atom(value)) hold_key = Ref::borrow(key);
       if (object && !is_atom(value)) ours_ = 1;
       node(value, &step);
@@ -592,7 +637,9 @@ class Encoder {
       named.roles = roles;
       named.index = known != names_.end() ? known->second.index : writer_.add_name(utf8(text.get()));
     } else {
-      if (text) {
+      if (o == globals().builtin_getattr) {
+        why = "getattr reaches everything";
+      } else if (text) {
         why = cat(utf8(text.get()), roles == 0 ? " is not on the trust list" : " is trusted, but not to be called or handed on like this",
                   "; transload.trust(\"", utf8(text.get()), "\") puts it there");
       }
@@ -629,8 +676,23 @@ class Encoder {
     std::string why_not;  ///< not raw, and why
   };
 
+  /// Dtypes without names, which nothing can change, stay known from message to message, as many as this.
+  static constexpr std::size_t most_plain_dtypes = 64;
+
+  static std::unordered_map<PyObject*, Dtype>& plain_dtypes() {
+    static auto& kept = *new std::unordered_map<PyObject*, Dtype>;  // outlives the interpreter
+    return kept;
+  }
+
   Dtype const& dtype_of(PyObject* dtype) {
     if (dtype == last_dtype_) return *last_dtype_raw_;
+    last_dtype_ = dtype;
+    auto const known = plain_dtypes().find(dtype);
+    last_dtype_raw_ = known != plain_dtypes().end() ? &known->second : &dtype_of_message(dtype);
+    return *last_dtype_raw_;
+  }
+
+  [[gnu::noinline]] Dtype const& dtype_of_message(PyObject* dtype) {
     auto [entry, added] = dtypes_.try_emplace(dtype);
     if (added) {
       keep(dtype);
@@ -645,11 +707,19 @@ class Encoder {
         entry->second.object = attr(dtype, names).get() == Py_None && attr(dtype, subdtype).get() == Py_None;
         if (!entry->second.object) entry->second.why_not = "a structured dtype with objects inside";
       }
+      if (part.size() != 0 && msgpack::Reader::is_array(static_cast<std::uint8_t>(part.bytes()[0]))) {  // long, and seldom alone
+        std::uint32_t const number = writer_.add_dtype(part.bytes());
+        part.clear();
+        part.unsigned_integer(number);
+      }
       auto const raw = part.bytes();
       entry->second.raw.assign(raw.begin(), raw.end());
+      if (!raw.empty() && msgpack::Reader::is_str(static_cast<std::uint8_t>(raw[0])) && entry->second.why_not.empty() && plain_dtypes().size() < most_plain_dtypes) {
+        Dtype& kept = plain_dtypes()[Ref::borrow(dtype).release()] = std::move(entry->second);
+        dtypes_.erase(entry);
+        return kept;
+      }
     }
-    last_dtype_ = dtype;
-    last_dtype_raw_ = &entry->second;
     return entry->second;
   }
 
@@ -675,9 +745,11 @@ class Encoder {
     Dtype const& known = dtype_of(dt.get());
     if (!known.why_not.empty()) return fallback_adapter(o, "numpy.ndarray", shared, at, known.why_not);
     BufferView view(o, PyBUF_STRIDED_RO);
-    if (known.object) return object_array(o, view, shared, at);
-
     Form const form = form_of(view);
+    if (known.object) {
+      if (shows_more_than_it_has(view)) return fallback_adapter(o, "numpy.ndarray", shared, at, "");
+      return object_array(o, view, shared, at);
+    }
     if (form == Form::scattered) {
       // Neither in one piece nor a window of something smaller: one copy that keeps the order of the axes.
       static PyObject* const copy = intern("copy");
@@ -690,8 +762,17 @@ class Encoder {
       expects(compact_form != Form::scattered, ErrorKind::failed, "a compact copy is scattered");
       return write_array(o, known, std::move(compact_view), compact_form, readonly, shared, at, "copied: the view is scattered");
     }
-    bool const readonly = view->readonly != 0;
+    // NumPy exports what broadcast_arrays made as read-only, though it may be written to (with a warning).
+    bool const readonly = view->readonly != 0 && !(shows_more_than_it_has(view) && is_writeable(o));
     write_array(o, known, std::move(view), form, readonly, shared, at, "");
+  }
+
+  static bool is_writeable(PyObject* array) {
+    static PyObject* const flags = intern("flags");
+    static PyObject* const num = intern("num");  // of the flags one by one NumPy warns
+    constexpr long writeable = 0x400;
+    Ref const all = attr(attr(array, flags).get(), num);
+    return (PyLong_AsLong(all.get()) & writeable) != 0;
   }
 
   enum class Form : std::uint8_t { c_order, fortran, window, scattered };
@@ -714,6 +795,13 @@ class Encoder {
     Py_ssize_t nitems = 1;
     for (int i = 0; i < view->ndim; ++i) nitems *= view->shape[i];
     return high - low <= nitems * view->itemsize ? Form::window : Form::scattered;
+  }
+
+  /// Whether items lie on the same memory: a broadcast, overlapping windows.
+  static bool shows_more_than_it_has(BufferView const& view) {
+    if (view->len == 0) return false;
+    auto const [low, high] = extent(view);
+    return high - low < view->len;
   }
 
   [[gnu::noinline]] void write_array(PyObject* o, Dtype const& dtype, BufferView view, Form form, bool readonly, bool shared, Step const* at,
@@ -762,6 +850,7 @@ class Encoder {
     out_.unsigned_integer(flags);
     std::vector<Py_ssize_t> index(static_cast<std::size_t>(view->ndim), 0);
     Step step{.parent = at, .kind = Step::Kind::index};
+    if (++object_arrays_ > most_object_arrays) unsupported(at, cat("object arrays nested ", object_arrays_, " deep; at most ", most_object_arrays));
     for (; step.index < nitems; ++step.index) {
       auto const* place = static_cast<std::byte const*>(view->buf);
       for (std::size_t d = 0; d < index.size(); ++d) place += index[d] * view->strides[d];
@@ -775,13 +864,14 @@ class Encoder {
         index[d] = 0;
       }
     }
+    --object_arrays_;
     note(at, o, "object array", "host", {}, 0, "");
   }
 
   // ── Adapters ───────────────────────────────────────────────────────────────────────────────────────────
 
   [[gnu::noinline]] void adapted(PyObject* o, ClassInfo& info, bool shared, Step const* at) {
-    Ref value = Ref(PyObject_CallFunctionObjArgs(info.hook, o, nullptr));
+    Ref value = Ref(PyObject_CallFunctionObjArgs(info.hook.get(), o, nullptr));
     if (!value) {
       if (!PyErr_ExceptionMatches(PyExc_NotImplementedError)) annotate(at);
       std::string const reason = cat("adapter ", utf8(info.wire_name.get()), ": ", error_text());
@@ -813,7 +903,7 @@ class Encoder {
       if (!info.cls) {
         info.cls = Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(o)));
         info.wire_name = Ref::borrow(PyTuple_GetItem(hook, 0));
-        info.hook = PyTuple_GetItem(hook, 1);
+        info.hook = Ref::borrow(PyTuple_GetItem(hook, 1));
       }
       return adapted(o, info, shared, at);
     }
@@ -825,8 +915,16 @@ class Encoder {
 
   [[gnu::noinline]] void arrow(PyObject* o, ClassInfo& info, bool shared, Step const* at) {
     std::size_t const before = writer_.payloads().size();
-    std::uint32_t const number = encode_arrow_node(o, utf8(info.wire_name.get()), shared, at);
-    remember(o, shared, number);
+    auto const number = encode_arrow_node(o, utf8(info.wire_name.get()), shared, at);
+    if (!number) {
+      char const* const why = "it has an extension type that is not registered here (pyarrow.register_extension_type)";
+      if (!options_.pickle) unsupported(at, why);
+      ClassInfo generic;
+      generic.cls = Ref::borrow(info.cls.get());
+      note(at, o, "graph", "host", {}, 0, why);
+      return reduce(o, generic, shared, at);
+    }
+    remember(o, shared, *number);
     std::vector<std::uint32_t> payloads;
     std::size_t nbytes = 0;
     for (std::size_t p = before; p < writer_.payloads().size(); ++p) {
@@ -836,14 +934,13 @@ class Encoder {
     note(at, o, "arrow", "host", payloads, nbytes, "");
   }
 
-  std::uint32_t encode_arrow_node(PyObject* o, std::string_view kind, bool shared, Step const* at) {
-    std::uint32_t const number = shared ? next_number_++ : 0;
+  std::optional<std::uint32_t> encode_arrow_node(PyObject* o, std::string_view kind, bool shared, Step const* at) {
     try {
-      encode_arrow(writer_, outgoing_, o, kind, shared);
+      if (!encode_arrow(writer_, outgoing_, o, kind, shared)) return std::nullopt;
     } catch (Error const& error) {
       throw Error(error.kind(), cat(path(at), ": ", error.what()));
     }
-    return number;
+    return shared ? next_number_++ : 0;
   }
 
   // ── Objects ────────────────────────────────────────────────────────────────────────────────────────────
@@ -853,6 +950,8 @@ class Encoder {
     std::size_t const base = keys_.size();  // keys of objects around this one lie below
     Ref attributes;
     bool fits = true;
+    Py_ssize_t const nslots = info.slots ? PyList_Size(info.slots.get()) : 0;
+    std::vector<Ref> held_keys;  // asking for a slot may run the class's __getattr__, which may drop keys
     if (info.has_dict) {
       attributes = attr(o, globals().dunder_dict);
       if (Py_TYPE(attributes.get()) != &PyDict_Type || static_cast<std::size_t>(PyDict_Size(attributes.get())) > shape_keys) {
@@ -864,11 +963,11 @@ class Encoder {
         while (PyDict_Next(attributes.get(), &position, &key, &value) != 0) {
           if (Py_TYPE(key) != &PyUnicode_Type) fits = false;
           keys_.push_back(key);
+          if (nslots > 0) held_keys.push_back(Ref::borrow(key));
         }
       }
     }
     std::size_t const nattributes = keys_.size() - base;
-    Py_ssize_t const nslots = info.slots ? PyList_Size(info.slots.get()) : 0;
     if (nattributes + static_cast<std::size_t>(nslots) > shape_keys) fits = false;
     for (Py_ssize_t i = 0; fits && i < nslots; ++i) {
       PyObject* const slot = PyList_GetItem(info.slots.get(), i);
@@ -914,12 +1013,12 @@ class Encoder {
       if (shape.keys.size() == keys.size() && std::equal(keys.begin(), keys.end(), shape.keys.begin())) return &shape;
     }
     if (info.shapes.size() >= shapes_of_class) return nullptr;
+    for (PyObject* key : keys) keep(key);  // naming the class may run Python
     std::uint32_t const cls = class_name(info, role::make, at);
     Shape shape;
     shape.keys.assign(keys.begin(), keys.end());
     auto const number = define_shape(cls, shape.keys);
     if (!number) return nullptr;
-    for (PyObject* key : keys) keep(key);
     shape.number = *number;
     info.shapes.push_back(std::move(shape));
     return &info.shapes.back();
@@ -928,9 +1027,13 @@ class Encoder {
   /// An object by what its reduce method says, to the letter of the protocol (pickle 5).
   [[gnu::noinline]] void reduce(PyObject* o, ClassInfo const& info, bool shared, Step const* at) {
     Globals const& g = globals();
+    if (auto const known = names_.find(o); known != names_.end() && (known->second.roles & role::hand_on) != 0) {  // it gave its name before
+      begin(Op::name, 1, false);
+      return out_.unsigned_integer(known->second.index);
+    }
     Ref result;
-    if (info.hook != nullptr) {
-      result = Ref(PyObject_CallFunctionObjArgs(info.hook, o, nullptr));
+    if (info.hook) {
+      result = Ref(PyObject_CallFunctionObjArgs(info.hook.get(), o, nullptr));
     } else {
       Ref const method = try_attr(o, g.dunder_reduce_ex);
       if (method) {
@@ -958,6 +1061,7 @@ class Encoder {
     PyObject* const function = part(0);
     PyObject* const args = part(1);
     if (!PyTuple_Check(args)) unsupported(at, cat("__reduce__ of a ", type_name(o), " gave no tuple of arguments"));
+    if (function == g.builtin_getattr && method(o, args, shared, at)) return;
     PyObject* const state = part(2);
     Ref const items = part(3) == Py_None ? Ref{} : sequence(part(3), at);
     Ref const pairs = part(4) == Py_None ? Ref{} : sequence(part(4), at);
@@ -988,10 +1092,11 @@ class Encoder {
         arguments(args, 1, at);
       }
     } else {
-      std::uint32_t const index = name(function, nullptr, role::call, at);
+      bool const by_call = is_called_by_parts(function, at);
+      std::uint32_t const index = name(by_call ? g.operator_call : function, nullptr, role::call, at);
       number = begin(Op::reduce, 2 + extra, shared);
       out_.unsigned_integer(index);
-      arguments(args, 0, at);
+      arguments(args, 0, at, by_call ? function : nullptr);
     }
     bool const inside_out = shared && memo_.find(o) != nullptr;
     if (!inside_out) remember(o, shared, number);
@@ -1007,6 +1112,67 @@ class Encoder {
     if (inside_out) complete(o, shared, number, start);
   }
 
+  /// Methods reduce to `getattr(owner, name)`, which bytes may never ask for. Those of a class go by their name, those of an object as the
+  /// class's function and the object, if the function is trusted. False: nothing was written, the protocol says what to do.
+  [[gnu::noinline]] bool method(PyObject* o, PyObject* args, bool shared, Step const* at) {
+    static PyObject* const dunder_func = intern("__func__");
+    if (PyTuple_Size(args) != 2 || !PyUnicode_Check(PyTuple_GetItem(args, 1))) return false;
+    PyObject* const owner = PyTuple_GetItem(args, 0);
+    PyObject* const attribute = PyTuple_GetItem(args, 1);
+    bool const of_class = PyType_Check(owner) != 0;
+    Ref function = of_class ? Ref{} : try_attr(o, dunder_func);
+    Ref qualname;
+    if (of_class) {
+      Ref const path = try_attr(owner, globals().dunder_qualname);
+      if (path && PyUnicode_Check(path.get())) qualname = take(PyUnicode_FromFormat("%U.%U", path.get(), attribute));
+    } else if (!function) {
+      function = try_attr(reinterpret_cast<PyObject*>(Py_TYPE(owner)), attribute);
+    }
+    if (of_class ? !qualname : !function) return false;
+    std::string why;
+    Ref const text = importable_name(of_class ? o : function.get(), qualname.get(), why);
+    bool const trusted = text && (trusted_roles(text.get()) & role::hand_on) != 0;
+    if (!trusted) {
+      std::string const reason =
+          text ? cat("the method ", utf8(text.get()), " is not on the trust list; transload.trust(\"", utf8(text.get()), "\") puts it there") : cat("a method: ", why);
+      if (!options_.pickle) unsupported(at, reason);
+      note(at, o, "graph", "pickle", {}, 0, reason);
+      return false;
+    }
+    if (of_class) {
+      name_node(o, qualname.get(), at);
+    } else {
+      if (method_wire_name_ < 0) method_wire_name_ = writer_.add_name("standard.method");
+      write_adapted(o, static_cast<std::uint32_t>(method_wire_name_), take(PyTuple_Pack(2, function.get(), owner)), shared, at);
+      note(at, o, "standard.method", "host", {}, 0, "");
+    }
+    return true;
+  }
+
+  /// A partial or a method of an object has no name, so that the call of it is what is written, of a function that may be called and handed on.
+  [[gnu::noinline]] bool is_called_by_parts(PyObject* function, Step const* at) {
+    static constinit Once partial_class;
+    static constinit Once method_class;
+    PyObject* const partial = partial_class([] { return attr(import("functools").get(), "partial"); });
+    PyObject* const method = method_class([] { return attr(import("types").get(), "MethodType"); });
+    static PyObject* const func = intern("func");
+    static PyObject* const dunder_func = intern("__func__");
+    static PyObject* const dunder_self = intern("__self__");
+    Ref inside = Ref::borrow(function);
+    if (reinterpret_cast<PyObject*>(Py_TYPE(inside.get())) == partial) inside = attr(inside.get(), func);
+    if (reinterpret_cast<PyObject*>(Py_TYPE(inside.get())) == method && !PyType_Check(attr(inside.get(), dunder_self).get())) {
+      inside = attr(inside.get(), dunder_func);
+    }
+    if (inside.get() == function) return false;
+    std::string why;
+    Ref const text = importable_name(inside.get(), nullptr, why);
+    if (text && (trusted_roles(text.get()) & (role::call | role::hand_on)) == (role::call | role::hand_on)) return true;
+    if (text) why = cat(utf8(text.get()), " is not trusted to be called; transload.trust(\"", utf8(text.get()), "\") allows it");
+    if (!options_.pickle) unsupported(at, why);
+    note(at, function, "graph", "pickle", {}, 0, why);
+    return false;
+  }
+
   /// The state; its keys read as attributes in paths.
   void state_node(PyObject* state, Step const* at, Step const* step) { node(state, Py_TYPE(state) == &PyDict_Type ? at : step); }
 
@@ -1016,11 +1182,12 @@ class Encoder {
     return list;
   }
 
-  [[gnu::noinline]] void arguments(PyObject* args, Py_ssize_t first, Step const* at) {
+  [[gnu::noinline]] void arguments(PyObject* args, Py_ssize_t first, Step const* at, PyObject* before = nullptr) {
     if (!PyTuple_Check(args)) unsupported(at, "constructor arguments that are no tuple");
     Py_ssize_t const n = PyTuple_Size(args);
-    out_.array(static_cast<std::size_t>(n - first));
+    out_.array(static_cast<std::size_t>(n - first) + (before != nullptr ? 1 : 0));
     Step step{.parent = at, .kind = Step::Kind::part, .part = "__reduce__() argument"};
+    if (before != nullptr) node(before, &step);
     for (Py_ssize_t i = first; i < n; ++i) node(PyTuple_GetItem(args, i), &step);
   }
 
@@ -1148,15 +1315,18 @@ class Encoder {
     }
     run_lazy_importer(cls);
     if (PyObject* const adapter = adapter_of(cls)) return use_adapter(info, adapter);
-    // Arrow rebuilds a user's extension array by its type, so what fits the base fits the subclass.
+    Numpy const* const np = numpy_if_loaded();
+    bool const array = np != nullptr && PyType_IsSubtype(t, reinterpret_cast<PyTypeObject*>(np->ndarray)) != 0;
+    if (array && cls != np->ndarray) py::run_lazy_importer("numpy");  // a user's subclass has a module of its own
+    // Arrow rebuilds a user's extension array by its type, so what fits the base fits the subclass; so do adapters that say it.
+    run_arrows_importer();
     Ref const mro = attr(cls, g.dunder_mro);
     for (Py_ssize_t i = 1; i < PyTuple_Size(mro.get()); ++i) {
       PyObject* const base = PyTuple_GetItem(mro.get(), i);
-      run_lazy_importer(base);
       PyObject* const adapter = dict_get(g.adapters_by_type, base);
-      if (adapter != nullptr && PyUnicode_Check(PyTuple_GetItem(adapter, 1))) return use_adapter(info, adapter);
+      if (adapter != nullptr && (PyUnicode_Check(PyTuple_GetItem(adapter, 1)) || fits_subclass(adapter, base, cls))) return use_adapter(info, adapter);
     }
-    if (Numpy const* const np = numpy_if_loaded()) {
+    if (np != nullptr) {
       if (cls == np->ndarray) {
         info.kind = Kind::ndarray;
         return;
@@ -1169,7 +1339,7 @@ class Encoder {
         info.kind = Kind::scalar;
         return;
       }
-      if (PyType_IsSubtype(t, reinterpret_cast<PyTypeObject*>(np->ndarray)) && keeps_ndarray_protocol(cls, np->ndarray)) {
+      if (array && keeps_ndarray_protocol(cls, np->ndarray)) {
         // A subclass that leaves copying to ndarray: its array, class and attributes, by the adapter.
         Ref const name = str("numpy.subclass");
         if (PyObject* const adapter = dict_get(g.adapters_by_type, name.get())) return use_adapter(info, adapter);
@@ -1177,8 +1347,7 @@ class Encoder {
     }
     if (PyObject* const function = dict_get(g.copyreg_dispatch_table, cls); function != nullptr && !is_tblibs(t, function)) {
       info.kind = Kind::reduce;
-      info.hook = function;
-      keep(function);
+      info.hook = Ref::borrow(function);
       return;
     }
     if (PyType_IsSubtype(t, &PyType_Type) != 0) {
@@ -1213,12 +1382,28 @@ class Encoder {
            same_method(cls, ndarray, g.dunder_setstate) && same_method(cls, ndarray, g.dunder_getstate);
   }
 
+  /// Whether an adapter is meant for subclasses, or for those that keep certain methods of its class, and this one does.
+  static bool fits_subclass(PyObject* adapter, PyObject* base, PyObject* cls) {
+    if (PyTuple_Size(adapter) < 3) return false;
+    PyObject* const methods = PyTuple_GetItem(adapter, 2);
+    if (PyTuple_Check(methods) == 0) return true;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(methods); ++i) {
+      if (!same_method(cls, base, PyTuple_GetItem(methods, i))) return false;
+    }
+    return true;
+  }
+
   static void use_adapter(ClassInfo& info, PyObject* adapter) {
     PyObject* const hook = PyTuple_GetItem(adapter, 1);
+    if (PyObject* const wire_name = PyTuple_GetItem(adapter, 0); PyUnicode_Check(wire_name) != 0 && PyUnicode_GetLength(wire_name) == 0) {
+      info.kind = Kind::reduce;  // in place of the class's own reduce method
+      info.hook = Ref::borrow(hook);
+      return;
+    }
     bool const arrow = PyUnicode_Check(hook) != 0;
     info.kind = arrow ? Kind::arrow : Kind::adapted;
     info.wire_name = Ref::borrow(arrow ? hook : PyTuple_GetItem(adapter, 0));
-    info.hook = arrow ? nullptr : hook;
+    if (!arrow) info.hook = Ref::borrow(hook);
   }
 
   /// By the class itself, or by its name where an adapter does without importing the class.
@@ -1258,7 +1443,7 @@ class Encoder {
     }
     Ref const slots = take(PyObject_CallFunctionObjArgs(g.copyreg_slotnames, cls, nullptr));
     if (PyList_Check(slots.get()) && PyList_Size(slots.get()) > 0) info.slots = take(PySequence_List(slots.get()));
-    Ref const dict = try_attr(cls, intern("__dictoffset__"));
+    Ref const dict = try_attr(cls, "__dictoffset__");
     info.has_dict = dict && PyLong_AsSsize_t(dict.get()) != 0;
     return true;
   }
@@ -1271,7 +1456,7 @@ class Encoder {
     Ref const base_size = attr(base.get(), "__basicsize__");
     Ref const items = attr(cls, "__itemsize__");
     if (PyLong_AsSsize_t(items.get()) != 0) return false;
-    Ref const slots = try_attr(cls, intern("__slots__"));
+    Ref const slots = try_attr(cls, "__slots__");
     Py_ssize_t allowed = 2;  // __dict__ and __weakref__
     if (slots) {
       Py_ssize_t const n = PyUnicode_Check(slots.get()) ? 1 : PyObject_Size(slots.get());
@@ -1369,6 +1554,7 @@ class Encoder {
   StackGuard stack_;
   std::uint32_t next_number_ = 0;
   std::size_t depth_ = 0;
+  std::size_t object_arrays_ = 0;  ///< around the node that is written
   std::size_t ndicts_ = 0;
   std::unordered_map<PyTypeObject*, std::unique_ptr<ClassInfo>> classes_;
   PyTypeObject* last_type_ = nullptr;
@@ -1381,6 +1567,7 @@ class Encoder {
   Dtype const* last_dtype_raw_ = nullptr;
   std::vector<PyObject*> kept_;
   std::vector<PyObject*> keys_;
+  std::int64_t method_wire_name_ = -1;
   Py_ssize_t ours_ = 0;  ///< references that the walk itself holds to the object that compound() is about to see
 };
 

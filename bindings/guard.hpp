@@ -3,11 +3,13 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cxxabi.h>
 #include <new>
 #include <string>
 
 #include "globals.hpp"
 #include "graph.hpp"
+#include "process.hpp"
 #include "py.hpp"
 #include "transload/base/error.hpp"
 
@@ -23,6 +25,7 @@ inline void set_python_error(std::string_view kind, char const* text) {
 template <class Body>
 nanobind::object guarded(Body&& body) {
   try {
+    Call const call;
     return nanobind::steal(body().release());
   } catch (Raised const&) {
   } catch (UntrustedName const& error) {
@@ -31,6 +34,8 @@ nanobind::object guarded(Body&& body) {
     set_python_error(name(error.kind()), error.what());
   } catch (std::bad_alloc const&) {
     PyErr_NoMemory();
+  } catch (abi::__forced_unwind const&) {
+    stay();
   }
   throw nanobind::python_error();
 }

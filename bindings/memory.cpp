@@ -26,6 +26,7 @@ nb::object allocate(std::size_t nbytes) {
 }  // namespace
 
 void bind_memory(nb::module_& module) {
+  (void)pool();  // made before anybody can fork
   module.def("allocate", &allocate, nb::arg("nbytes"), nb::sig("def allocate(nbytes: int) -> memoryview"),
              "Writable bytes from the process's pool, 64-byte aligned and not initialised; they go back when the last view of them dies.");
   module.def("release_pool", [] { pool().release(); }, "Gives the pool's idle memory back to the system.");

@@ -81,8 +81,8 @@ std::optional<std::string> pack(msgpack::Packer& out, PyObject* dtype, int depth
   }
   Ref const names = attr(dtype, "names");
   if (names.get() != Py_None) {
-    static PyObject* const plain = attr(import("numpy").get(), "void").release();
-    if (attr(dtype, "type").get() != plain) return "a dtype with a scalar class of its own";
+    static constinit Once plain;
+    if (attr(dtype, "type").get() != plain([] { return attr(import("numpy").get(), "void"); })) return "a dtype with a scalar class of its own";
     Ref const fields = attr(dtype, "fields");
     Ref const aligned = attr(dtype, "isalignedstruct");
     Py_ssize_t const n = PyTuple_Size(names.get());
@@ -122,13 +122,13 @@ std::optional<std::string> pack(msgpack::Packer& out, PyObject* dtype, int depth
 Numpy const* numpy_if_loaded() {
   if (loaded.ndarray != nullptr) return &loaded;
   static PyObject* const name = intern("numpy");
-  static PyObject* const modules = take(PyObject_GetAttrString(import("sys").get(), "modules")).release();
-  PyObject* const module = dict_get(modules, name);
+  static constinit Once modules;
+  PyObject* const module = dict_get(modules([] { return attr(import("sys").get(), "modules"); }), name);
   if (module == nullptr) return nullptr;
   // Half imported (an object met while NumPy imports itself): not yet.
-  Ref const spec = try_attr(module, intern("__spec__"));
+  Ref const spec = try_attr(module, "__spec__");
   if (spec) {
-    Ref const initializing = try_attr(spec.get(), intern("_initializing"));
+    Ref const initializing = try_attr(spec.get(), "_initializing");
     if (initializing && initializing.get() == Py_True) return nullptr;
   }
   load();

@@ -4,6 +4,10 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#ifdef Py_GIL_DISABLED
+#error "transload needs a CPython with the GIL (docs/processes.md)"
+#endif
+
 #include <cstddef>
 #include <span>
 #include <string>
@@ -43,6 +47,27 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
+/// An object that is made by running Python at its first use, and then never freed.
+///
+/// No C++ static: while a thread makes it Python may hand the GIL to another, and that one would wait for the static's guard without letting go
+/// of the GIL. Here both make one, and the first is kept.
+class Once {
+ public:
+  constexpr Once() = default;
+
+  template <class Make>
+  [[nodiscard]] PyObject* operator()(Make const& make) {
+    if (object_ == nullptr) [[unlikely]] {
+      Ref fresh = make();
+      if (object_ == nullptr) object_ = fresh.release();
+    }
+    return object_;
+  }
+
+ private:
+  PyObject* object_ = nullptr;
+};
+
 /// Takes what an API call returned: a new reference, or null with an error set.
 [[nodiscard]] inline Ref take(PyObject* result) {
   if (result == nullptr) [[unlikely]] throw Raised{};
@@ -54,7 +79,25 @@ inline void check(int status) {
 }
 
 [[nodiscard]] inline Ref attr(PyObject* object, PyObject* name) { return take(PyObject_GetAttr(object, name)); }
-[[nodiscard]] inline Ref attr(PyObject* object, char const* name) { return take(PyObject_GetAttrString(object, name)); }
+/// The name is interned: the interpreter's cache of attributes goes by the address of names, and would keep a fresh one each time.
+[[nodiscard]] inline Ref attr(PyObject* object, char const* name) {
+  Ref const interned = take(PyUnicode_InternFromString(name));
+  return attr(object, interned.get());
+}
+
+/// `object.name(arguments…)`.
+template <class... Arguments>
+[[nodiscard]] Ref call_method(PyObject* object, char const* name, Arguments... arguments) {
+  Ref const interned = take(PyUnicode_InternFromString(name));
+  return take(PyObject_CallMethodObjArgs(object, interned.get(), arguments..., nullptr));
+}
+
+/// sys.modules.
+[[nodiscard]] inline Ref loaded_modules() {
+  PyObject* const modules = PySys_GetObject("modules");
+  if (modules == nullptr) return attr(take(PyImport_ImportModule("sys")).get(), "modules");  // which says what is wrong
+  return Ref::borrow(modules);
+}
 
 /// The attribute, or nothing when AttributeError says so.
 [[nodiscard]] inline Ref try_attr(PyObject* object, PyObject* name) {
@@ -64,6 +107,11 @@ inline void check(int status) {
     PyErr_Clear();
   }
   return Ref(value);
+}
+
+[[nodiscard]] inline Ref try_attr(PyObject* object, char const* name) {
+  Ref const interned = take(PyUnicode_InternFromString(name));
+  return try_attr(object, interned.get());
 }
 
 /// The value under `key`, borrowed, or null.
@@ -104,7 +152,7 @@ inline void check(int status) {
   return take(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "strict"));
 }
 
-/// An interned str; never freed, for names used at every call.
+/// An interned str, never freed: for statics of names used at every call.
 [[nodiscard]] inline PyObject* intern(char const* text) {
   PyObject* const name = PyUnicode_InternFromString(text);
   if (name == nullptr) throw Raised{};
@@ -114,12 +162,13 @@ inline void check(int status) {
 [[nodiscard]] inline Ref import(char const* module) { return take(PyImport_ImportModule(module)); }
 
 [[nodiscard]] inline std::string type_name(PyObject* object) {
-  Ref const name(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__qualname__"));
-  if (!name || !PyUnicode_Check(name.get())) {
+  try {
+    Ref const name = attr(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__qualname__");
+    if (PyUnicode_Check(name.get())) return lossy_utf8(name.get());
+  } catch (Raised const&) {
     PyErr_Clear();
-    return "?";
   }
-  return lossy_utf8(name.get());
+  return "?";
 }
 
 /// An exported buffer, released when this dies.
@@ -141,6 +190,8 @@ class BufferView {
     view_.obj = nullptr;
   }
   [[nodiscard]] Py_buffer const* operator->() const noexcept { return &view_; }
+  /// The view, to be released by whoever takes it.
+  [[nodiscard]] Py_buffer give_away() noexcept { return std::exchange(view_, Py_buffer{}); }
   [[nodiscard]] bool held() const noexcept { return view_.obj != nullptr; }
   [[nodiscard]] std::span<std::byte const> bytes() const noexcept {
     return {static_cast<std::byte const*>(view_.buf), static_cast<std::size_t>(view_.len)};

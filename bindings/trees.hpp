@@ -5,10 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <exception>
+#include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
+#include <sys/types.h>
 #include <thread>
+#include <vector>
 
 #include "py.hpp"
 
@@ -32,6 +35,9 @@ struct Nodes {
 
 /// The trees of one message. Large ones are looked at by a thread beside the decoding, which needs the memory's bandwidth less than a
 /// forest's check would (a second pass over its nodes was a seventh of the whole decoding). Nothing of the message may walk a tree before `settle`.
+///
+/// Where there is no thread to be had, `settle` looks at them itself; so it does in the child of a fork that was made in between, where the thread
+/// is not, and looks again at all that were handed over since the last time.
 class TreeChecks {
  public:
   TreeChecks();
@@ -47,7 +53,7 @@ class TreeChecks {
 
   struct Failure {
     std::size_t place = 0;
-    std::string text;
+    std::exception_ptr what;  ///< std::bad_alloc, or another whose text says what is wrong with the tree
   };
   /// Waits until all trees so far were looked at; the first that is wrong. Needs the GIL, which the thread does not.
   [[nodiscard]] std::optional<Failure> settle();
@@ -63,16 +69,26 @@ class TreeChecks {
     std::int64_t max_depth;
     std::size_t place;
   };
-  void work();
-  void look(Job const& job) noexcept;
+  /// What the decoder shares with the thread.
+  struct Bench {
+    std::mutex mutex;
+    std::condition_variable more;
+    std::deque<Job> jobs;
+    bool closed = false;
+    std::optional<Failure> failure;
 
-  std::mutex mutex_;
-  std::condition_variable more_;
-  std::deque<Job> jobs_;
-  bool closed_ = false;
-  std::optional<Failure> failure_;
-  std::deque<Ref> kept_;
-  std::thread worker_;
+    void work();
+    void look(Job const& job) noexcept;
+  };
+  void start();
+  void leave_thread_of_parent();
+
+  std::unique_ptr<Bench> bench_;  ///< from the first large tree on
+  std::unique_ptr<std::thread> thread_;
+  pid_t pid_ = 0;          ///< of the process that the thread is in
+  bool alone_ = false;     ///< no thread was to be had
+  std::vector<Job> handed_;  ///< since the last `settle`
+  std::vector<Ref> kept_;    ///< their memory
   TreeChecks* outer_;
 };
 

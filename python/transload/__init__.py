@@ -7,7 +7,7 @@
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from . import _defaults
+from . import _defaults, _process
 from ._core import FORMAT_VERSION, __version__, built_with_cuda, device_count
 from ._errors import Disconnected, Error, Exhausted, Failed, Malformed, Unsupported, Untrusted
 from ._files import load, save
@@ -16,12 +16,12 @@ from ._registry import register, register_lazy
 from ._trust import is_strict, strict, trust, trusted_names
 
 if _TYPE_CHECKING:
-    from ._explain import Explanation, Leaf, explain
+    from ._explain import Explanation, Leaf, StoredFrame, explain
 
 
 def __getattr__(name: str) -> object:
     # dataclasses, which these use, cost more to import than all of transload.
-    if name in ("Explanation", "Leaf", "explain"):
+    if name in ("Explanation", "Leaf", "StoredFrame", "explain"):
         from . import _explain
 
         return getattr(_explain, name)
@@ -30,7 +30,7 @@ def __getattr__(name: str) -> object:
 
 for _class in (Error, Unsupported, Malformed, Untrusted, Exhausted, Disconnected, Failed, Message):
     _class.__module__ = "transload"
-del _class, _defaults
+del _class, _defaults, _process
 
 __all__ = [
     "FORMAT_VERSION",
@@ -42,6 +42,7 @@ __all__ = [
     "Leaf",
     "Malformed",
     "Message",
+    "StoredFrame",
     "Unsupported",
     "Untrusted",
     "__version__",

@@ -11,6 +11,7 @@ import sys
 from . import _core
 from ._explain import explain
 from ._files import read
+from ._message import FAMILIES
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -20,6 +21,8 @@ def main(argv: list[str] | None = None) -> int:
     command.add_argument("what", help="a file that save wrote, or module:attribute of an object; with -c, Python code whose last line is the object")
     command.add_argument("-c", action="store_true", dest="code", help="WHAT is Python code")
     command.add_argument("--families", default=None, help="comma-separated, as in serialize")
+    command.add_argument("--compression", default=None, choices=("auto", "lz4", "zstd"), help="as in serialize")
+    command.add_argument("--level", default=None, type=int, help="of zstd")
     arguments = parser.parse_args(argv)
     families = tuple(arguments.families.split(",")) if arguments.families else None
 
@@ -31,7 +34,7 @@ def main(argv: list[str] | None = None) -> int:
     except (ImportError, AttributeError, ValueError, SyntaxError) as error:
         print(f"transload explain: {error}", file=sys.stderr)
         return 2
-    found = explain(obj, families) if families else explain(obj)
+    found = explain(obj, families or FAMILIES, compression=arguments.compression, level=arguments.level)
     print(found)
     return 1 if found.error else 0
 
@@ -42,7 +45,10 @@ def _describe_file(path: str) -> str:
     lines = [
         f"{path}: {memoryview(message.header).nbytes:,} bytes of header, family {', '.join(known['families'])}",
         f"{len(known['frames'])} frames of {sum(known['frames']):,} bytes in {known['payloads']} payloads; checksums are right",
-        *(f"  frame {i}: {nbytes:,} bytes" for i, nbytes in enumerate(known["frames"])),
+        *(
+            f"  frame {i}: {nbytes:,} bytes" + (f", stored in {memoryview(stored).nbytes:,} by {codec}" if codec else "")
+            for i, (nbytes, codec, stored) in enumerate(zip(known["frames"], known["codecs"] or [None] * len(message.frames), message.frames, strict=True))
+        ),
         f"names ({len(known['names'])}):",
         *(f"  {name}" for name in known["names"]),
     ]

@@ -6,15 +6,19 @@ import importlib
 
 from . import _tables
 from ._registry import register_lazy
-from .trusted import NAMES
+from .trusted import NAMES, standard
 
 
-def _importer(module: str) -> None:
-    importlib.import_module(f"transload.adapters.{module}")
+def _importer(*modules: str) -> None:
+    for module in modules:
+        importlib.import_module(f"transload.adapters.{module}")
 
 
 _tables.trusted.update(NAMES)
-for _module in ("numpy", "pandas", "pyarrow", "scipy", "sklearn"):
+for _module in ("lightgbm", "numpy", "pandas", "pyarrow", "sklearn", "treelite"):
     register_lazy(_module, lambda module=_module: _importer(module))  # type: ignore[misc]
-for _module in ("array", "builtins", "collections", "copyreg", "fractions", "http", "re", "standard", "time", "types", "uuid"):
-    register_lazy(_module, lambda: _importer("standard"))
+register_lazy("dateutil", lambda: _importer("pandas"))
+register_lazy("scipy", lambda: _importer("scipy", "scipy_spatial", "scipy_interpolate", "scipy_stats"))
+for _module in {"standard", *(name.partition(":")[0].partition(".")[0] for name in standard.NAMES)}:
+    register_lazy(_module, lambda: _importer("standard", "iterators"))
+register_lazy("pytz", lambda: _importer("zones"))

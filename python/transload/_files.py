@@ -18,10 +18,19 @@ def _bytes(path: str | os.PathLike[str]) -> bytes:
     return name
 
 
-def save(path: str | os.PathLike[str], obj: object, families: Iterable[str] = FAMILIES, *, sync: bool = False) -> int:
+def save(
+    path: str | os.PathLike[str],
+    obj: object,
+    families: Iterable[str] = FAMILIES,
+    *,
+    sync: bool = False,
+    compression: str | None = None,
+    level: int | None = None,
+) -> int:
     """Write an object to a file.
 
-    The file appears whole or not at all: it is written under another name beside `path` and then renamed.
+    The file appears whole or not at all: it is written under another name beside `path` and then renamed. Every frame has its
+    checksum there.
 
     Parameters
     ----------
@@ -31,11 +40,13 @@ def save(path: str | os.PathLike[str], obj: object, families: Iterable[str] = FA
         As in `serialize`; so is `families`, except that ``"error"`` never makes a file: what cannot be written raises.
     sync : bool
         Wait until the bytes and the name are on the disk.
+    compression, level
+        As in `serialize`. Frames that are compressed cannot be mapped: `load` opens them into memory.
 
     Returns
     -------
     int
-        Bytes of header and frames.
+        Bytes of header and frames, as they are stored.
 
     Examples
     --------
@@ -45,12 +56,18 @@ def save(path: str | os.PathLike[str], obj: object, families: Iterable[str] = FA
     >>> load(path)["weights"].sum()
     np.float64(1000000.0)
     """
-    message = serialize(obj, [family for family in families if family != "error"])
+    message = serialize(obj, [family for family in families if family != "error"], compression=compression, level=level)
     _core.save(_bytes(path), message.header, message.frames, sync)
     return message.nbytes
 
 
-def load(path: str | os.PathLike[str], families: Iterable[str] = DECODE_FAMILIES, *, check: bool = True) -> Any:
+def load(
+    path: str | os.PathLike[str],
+    families: Iterable[str] = DECODE_FAMILIES,
+    *,
+    check: bool = True,
+    most_nbytes: int | None = None,
+) -> Any:
     """Read an object that `save` wrote.
 
     The file is mapped: arrays lie in its pages and cost memory only as they are touched. Pages are private, so writing to an array does not
@@ -64,13 +81,15 @@ def load(path: str | os.PathLike[str], families: Iterable[str] = DECODE_FAMILIES
         As in `deserialize`: without ``"pickle"`` the file can only pick among the names on the trust list.
     check : bool
         Compare the checksum of every frame first, which reads the whole file. The header's is always compared.
+    most_nbytes : int, optional
+        As in `deserialize`: what compressed frames may claim.
 
     Raises
     ------
     Malformed
         For a file that is no container, is damaged or cut short; the text names field and offset.
     """
-    return deserialize(read(path, check=check), families)
+    return deserialize(read(path, check=check), families, most_nbytes=most_nbytes)
 
 
 def read(path: str | os.PathLike[str], *, check: bool = True) -> Message:

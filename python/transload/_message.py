@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from . import _core, _trust
+from . import _core
 from ._errors import Unsupported
 
 FAMILIES = ("cuda", "host", "pickle", "error")
 DECODE_FAMILIES = ("cuda", "host")
 
+COMPRESSIONS = (None, "auto", "lz4", "zstd")
+
 Buffer = Any  # bytes-like of any kind; collections.abc.Buffer needs Python 3.12
+
+
+def _pickle_buffer(frame: Buffer) -> Any:
+    from pickle import PickleBuffer
+
+    return PickleBuffer(frame)
 
 
 class Message:
@@ -36,25 +44,74 @@ class Message:
         self.frames = frames
         self.families = families
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Copies and pickles are the header and the frames; from protocol 5 on a pickler may take the frames out of band."""
+        whole = bytes if protocol < 5 else _pickle_buffer
+        return Message, (bytes(self.header), [whole(frame) for frame in self.frames], self.families)
+
     @property
     def nbytes(self) -> int:
         """Bytes of header and frames together."""
         return memoryview(self.header).nbytes + sum(memoryview(frame).nbytes for frame in self.frames)
+
+    @property
+    def raw_nbytes(self) -> int:
+        """Bytes of header and frames together, as they are once compressed frames are opened."""
+        nbytes: list[int] = _core.inspect(self.header)["frames"]
+        return memoryview(self.header).nbytes + sum(nbytes)
+
+    @property
+    def codecs(self) -> tuple[str | None, ...]:
+        """What each frame is compressed with: ``"lz4"``, ``"zstd"`` or None. Empty where no frame is."""
+        found: tuple[str | None, ...] = _core.inspect(self.header)["codecs"]
+        return found
+
+    @property
+    def checksums(self) -> tuple[int, ...]:
+        """XXH3-64 of each frame as stored. Empty where the header has none."""
+        found: tuple[int, ...] = _core.inspect(self.header)["checksums"]
+        return found
 
     def __repr__(self) -> str:
         families = ", ".join(self.families) or "?"
         return f"<Message: {memoryview(self.header).nbytes} bytes of header, {len(self.frames)} frames, family {families}>"
 
 
-def _known(families: Iterable[str]) -> tuple[str, ...]:
-    families = tuple(families)
-    for family in families:
-        if family not in FAMILIES:
-            raise ValueError(f"family {family!r} is none of {', '.join(FAMILIES)}")
-    return families
+def _encoded(obj: object, families: Iterable[str]) -> tuple[bytes, list[memoryview], tuple[str, ...]]:
+    if type(families) is not tuple:
+        families = tuple(families)
+    try:
+        return _core.encode(obj, families)
+    except Unsupported as error:
+        if "error" not in families:
+            raise
+        return _core.encode_error(str(error)), [], ("error",)
 
 
-def serialize(obj: object, families: Iterable[str] = FAMILIES) -> Message:
+def _stored(
+    encoded: tuple[bytes, list[memoryview], tuple[str, ...]], compression: str | None, level: int | None, checksum: bool
+) -> tuple[bytes, list[memoryview], tuple[str, ...]]:
+    """What was encoded, with its frames compressed where that pays, and summed up where asked."""
+    _check_compression(compression, level)
+    header, frames, _ = _core.store(encoded[0], encoded[1], compression, level, checksum)
+    return header, frames, encoded[2]
+
+
+def _check_compression(compression: str | None, level: int | None) -> None:
+    if compression not in COMPRESSIONS:
+        raise ValueError(f"compression {compression!r} is none of {', '.join(map(repr, COMPRESSIONS))}")
+    if level is not None and compression not in ("auto", "zstd"):
+        raise ValueError(f"level {level}: of zstd, which compression {compression!r} never takes")
+
+
+def serialize(
+    obj: object,
+    families: Iterable[str] = FAMILIES,
+    *,
+    compression: str | None = None,
+    level: int | None = None,
+    checksum: bool = False,
+) -> Message:
     """Encode an object.
 
     Families are tried as they are listed, part by part of the object: ``host`` writes it by what is known of its
@@ -67,11 +124,19 @@ def serialize(obj: object, families: Iterable[str] = FAMILIES) -> Message:
         Anything.
     families : iterable of str
         Some of ``"cuda"``, ``"host"``, ``"pickle"``, ``"error"``.
+    compression : {None, "auto", "lz4", "zstd"}
+        Compress each frame of 8 KiB and more where that pays: where a sample of it, and then all of it, shrinks to 70 % or
+        less. ``"auto"`` takes lz4, and zstd where only that brings it. Frames that do not shrink stay as they are, borrowed.
+    level : int, optional
+        Of zstd: 1 (the default) to 22, higher is smaller and slower; or below 0, faster.
+    checksum : bool
+        Put the XXH3 of each frame, as it is stored, into the header. Who reads the message compares it before anything else
+        is done with the frame.
 
     Returns
     -------
     Message
-        Payloads above 64 KiB are borrowed from `obj`, not copied.
+        Payloads above 64 KiB are borrowed from `obj`, not copied, unless they were compressed.
 
     Raises
     ------
@@ -84,18 +149,17 @@ def serialize(obj: object, families: Iterable[str] = FAMILIES) -> Message:
     >>> message = serialize({"x": np.arange(100_000)})
     >>> message.families, len(message.frames), message.frames[0].nbytes
     (('host',), 1, 800000)
+    >>> small = serialize({"x": np.arange(100_000) % 100}, compression="auto")
+    >>> small.codecs, small.nbytes < small.raw_nbytes / 2
+    (('lz4',), True)
     """
-    families = _known(families)
-    pickle = _trust.allows_pickle(families)
-    try:
-        return Message(*_core.encode(obj, "host" in families or "cuda" in families, pickle))
-    except Unsupported as error:
-        if "error" not in families:
-            raise
-        return Message(_core.encode_error(str(error)), [], ("error",))
+    encoded = _encoded(obj, families)
+    if compression is not None or checksum or level is not None:
+        encoded = _stored(encoded, compression, level, checksum)
+    return Message(*encoded)
 
 
-def deserialize(message: Message, families: Iterable[str] = DECODE_FAMILIES) -> Any:
+def deserialize(message: Message, families: Iterable[str] = DECODE_FAMILIES, *, most_nbytes: int | None = None) -> Any:
     """Rebuild the object of a message.
 
     Parameters
@@ -103,13 +167,17 @@ def deserialize(message: Message, families: Iterable[str] = DECODE_FAMILIES) -> 
     message : Message
         From `serialize`, or made of a received header and frames.
     families : iterable of str
-        The families this call accepts. Without ``"pickle"`` the bytes can only pick among the names on the trust list.
+        The families this call accepts. Without ``"pickle"`` the bytes can only pick among the names on the trust list; without
+        ``"host"`` and ``"cuda"`` only what was pickled whole is taken.
+    most_nbytes : int, optional
+        Bytes that compressed frames may claim together; a message that claims more raises `Exhausted` before one is opened.
+        None: the memory of this machine.
 
     Returns
     -------
     object
         Arrays lie in the message's frames where these are aligned and, for arrays that were writable, writable; else in one
-        copy. Frames of this process's own `serialize` are shared with the object they came from.
+        copy, as those of compressed frames do. Frames of this process's own `serialize` are shared with the object they came from.
 
     Raises
     ------
@@ -123,21 +191,30 @@ def deserialize(message: Message, families: Iterable[str] = DECODE_FAMILIES) -> 
     >>> deserialize(serialize([1, (2.5, {"three"})]))
     [1, (2.5, {'three'})]
     """
-    return _core.decode(message.header, message.frames, _trust.allows_pickle(_known(families)))
+    return _core.decode(message.header, message.frames, families, most_nbytes)
 
 
-def dumps(obj: object, families: Iterable[str] = FAMILIES) -> list[Any]:
+def dumps(
+    obj: object,
+    families: Iterable[str] = FAMILIES,
+    *,
+    compression: str | None = None,
+    level: int | None = None,
+    checksum: bool = False,
+) -> list[Any]:
     """As `serialize`, as a list: the header, then the frames.
 
     >>> header, = dumps("text")
     >>> loads([header])
     'text'
     """
-    message = serialize(obj, families)
-    return [message.header, *message.frames]
+    encoded = _encoded(obj, families)
+    if compression is not None or checksum or level is not None:
+        encoded = _stored(encoded, compression, level, checksum)
+    return [encoded[0], *encoded[1]]
 
 
-def loads(frames: Sequence[Buffer], families: Iterable[str] = DECODE_FAMILIES) -> Any:
+def loads(frames: Sequence[Buffer], families: Iterable[str] = DECODE_FAMILIES, *, most_nbytes: int | None = None) -> Any:
     """As `deserialize`, from a list of the header and the frames, bytes-like of any kind.
 
     >>> loads([bytes(part) for part in dumps({1: "one"})])
@@ -145,4 +222,4 @@ def loads(frames: Sequence[Buffer], families: Iterable[str] = DECODE_FAMILIES) -
     """
     if len(frames) == 0:
         raise ValueError("no frames: the first is the header")
-    return _core.decode(frames[0], frames[1:], _trust.allows_pickle(_known(families)))
+    return _core.decode(frames[0], frames[1:], families, most_nbytes)

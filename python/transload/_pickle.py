@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import _core, _errors
+
 
 def by_value(obj: object, whole: bool) -> tuple[bytes, list[memoryview]]:
-    """Pickle `obj`: a class or function by value, or (`whole`) an object with its large buffers apart."""
+    """Pickle `obj`: a class or function by value, or (`whole`) an object with its large buffers apart.
+
+    In one pass: an object gives its state once, also where pickle would stop half-way at something that only cloudpickle takes, or where
+    what it names lives in ``__main__``, which is another module elsewhere.
+    """
+    if _core.pickle_is_forbidden():  # by `strict`, since this call began
+        raise _errors.Unsupported("family pickle is not allowed: strict() is on")
     import pickle
 
     buffers: list[pickle.PickleBuffer] = []
-    if whole:
-        try:
-            data = pickle.dumps(obj, protocol=5, buffer_callback=buffers.append)
-            if b"__main__" not in data:  # what lives in __main__ here is unknown to a __main__ elsewhere
-                return data, [_flat(buffer) for buffer in buffers]
-        except Exception:
-            pass
-        buffers.clear()
     try:
         import cloudpickle
     except ImportError:
-        raise TypeError(f"cannot send a {type(obj).__qualname__} by value: cloudpickle is not installed") from None
+        if not whole:
+            raise TypeError(f"cannot send a {type(obj).__qualname__} by value: cloudpickle is not installed") from None
+        cloudpickle = pickle
     data = cloudpickle.dumps(obj, protocol=5, buffer_callback=buffers.append if whole else None)
     return data, [_flat(buffer) for buffer in buffers]
 
@@ -36,6 +38,8 @@ def _flat(buffer: Any) -> memoryview:
 
 def from_value(data: bytes, buffers: list[memoryview]) -> object:
     """Run the pickle."""
+    if _core.pickle_is_forbidden():
+        raise _errors.Untrusted("a pickle, and family pickle is not allowed: strict() is on")
     import pickle
 
     return pickle.loads(data, buffers=buffers)

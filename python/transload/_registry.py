@@ -64,6 +64,29 @@ def register_named(class_names: Iterable[str], name: str, encode: Callable[[Any]
     _tables.adapters_by_name[name] = decode
 
 
+def register_reduce(class_name: str, reduce: Callable[[Any], tuple[Any, ...]], stand_in: Callable[..., Any]) -> None:
+    """Write objects of the class that ``module:qualified.name`` names as ``reduce(obj)`` says, in place of their own reduce method; for transload's own adapters.
+
+    The name is then what a process must trust on both sides, and `stand_in` is called in its place with the arguments. It does not get there by itself.
+
+    >>> register_reduce("some.module:Model", lambda obj: (type(obj), (obj.to_bytes(),)), lambda content: None)
+    """
+    _tables.adapters_by_type[class_name] = ("", reduce)
+    _tables.overrides[class_name] = stand_in
+
+
+def register_for_subclasses(cls: type, methods: tuple[str, ...]) -> None:
+    """Let the adapter of `cls` take those subclasses, too, that left `methods` alone; for transload's own adapters.
+
+    >>> register_for_subclasses(int, ("__reduce__",))
+    Traceback (most recent call last):
+        ...
+    KeyError: <class 'int'>
+    """
+    name, encode, *_ = _tables.adapters_by_type[cls]
+    _tables.adapters_by_type[cls] = (name, encode, methods)
+
+
 def register_lazy(toplevel_module: str, importer: Callable[[], object]) -> None:
     """Run `importer` once, when the first object of a class from `toplevel_module` is met, or the first wire name that begins with it.
 
@@ -71,20 +94,44 @@ def register_lazy(toplevel_module: str, importer: Callable[[], object]) -> None:
     >>> transload.register_lazy("some_library", lambda: None)
     """
     waiting = _tables.lazy.get(toplevel_module)
-    if isinstance(waiting, _Importers):
+    if isinstance(waiting, Importers):
         waiting.importers.append(importer)
     else:
-        _tables.lazy[toplevel_module] = _Importers(importer)
+        _tables.lazy[toplevel_module] = Importers(toplevel_module, importer)
 
 
-class _Importers:
-    """Runs importers once; the walk drops it afterwards. Another thread that comes meanwhile waits, and so meets the adapters."""
+class Importers:
+    """Runs importers once, then leaves the table. Another thread that comes meanwhile waits, and so meets the adapters.
 
-    def __init__(self, importer: Callable[[], object]) -> None:
+    One that raises is run again next time: without its adapters objects would go another way.
+    """
+
+    def __init__(self, toplevel_module: str, importer: Callable[[], object]) -> None:
+        self.module = toplevel_module
         self.importers = [importer]
         self.lock = threading.RLock()
+        self.thread = 0  # that runs them
 
     def __call__(self) -> None:
         with self.lock:
-            while self.importers:  # an importer that meets its own library comes here again
-                self.importers.pop(0)()
+            if self.thread:  # an importer that meets its own library comes here again
+                return
+            self.thread = threading.get_ident()
+            try:
+                while self.importers:
+                    self.importers[0]()
+                    del self.importers[0]
+            finally:
+                self.thread = 0
+            if _tables.lazy.get(self.module) is self:
+                del _tables.lazy[self.module]
+
+    def elsewhere(self) -> bool:
+        """Whether another thread runs them."""
+        return self.thread not in (0, threading.get_ident())
+
+    def forget_other_threads(self) -> None:
+        """In the child of a fork: a thread that ran them is not here, and what it had begun is begun anew."""
+        self.lock = threading.RLock()
+        if self.elsewhere():
+            self.thread = 0

@@ -12,17 +12,22 @@ MAKE = 1  # cls.__new__, then its state
 CALL = 2  # call it with arguments from the bytes
 HAND_ON = 4  # put the class or function itself into an object
 ANY_STATE = 8  # give state to what a call returns, even where others hold that too
+KEEP = 16  # it keeps its arguments as they are, and neither copies nor hashes nor prints what is in them
 ALL = MAKE | CALL | HAND_ON | ANY_STATE
 
 trusted: dict[str, int] = {}
 overrides: dict[str, object] = {}
-adapters_by_type: dict[object, tuple[str, object]] = {}
+state_checks: dict[str, Callable[[Any], None]] = {}
+# Class, its name, or a key that the walk asks for: (wire name, encode or kind), and for adapters that are meant for subclasses too,
+# a word, or the methods that a subclass must have left alone.
+adapters_by_type: dict[object, tuple[str, object] | tuple[str, object, object]] = {}
 adapters_by_name: dict[str, Callable[[Any], Any]] = {}
 lazy: dict[str, Callable[[], object]] = {}
 
 _core.set_tables(
     trusted,
     overrides,
+    state_checks,
     adapters_by_type,
     adapters_by_name,
     lazy,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, overload
 
-from . import _tables
+from . import _core, _tables
 
 _C = TypeVar("_C", bound=type)
 _added: dict[str, None] = {}
-_strict = False
 
 
 @overload
@@ -89,16 +88,11 @@ def strict(on: bool = True) -> None:
     transload.Unsupported: obj: ...
     >>> transload.strict(False)
     """
-    global _strict
-    _strict = on
+    _core.forbid_pickle(on)
 
 
 def is_strict() -> bool:
     """Whether `strict` is on."""
-    return _strict
-
-
-def allows_pickle(families: tuple[str, ...]) -> bool:
-    return "pickle" in families and not _strict
+    return _core.pickle_is_forbidden()
 
 

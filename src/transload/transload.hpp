@@ -5,6 +5,7 @@
 ///   auto const order = transload::deserialize<Order>(message);   // or deserialize(message), a Value
 ///   transload::save("order.tld", order);                         // what Python's transload.load reads
 ///   auto const value = transload::load("order.tld");             // any object, as a value tree
+///   transload::save("small.tld", order, {.compression = transload::Compression::automatic});
 
 #include <cstddef>
 #include <filesystem>
@@ -23,17 +24,27 @@
 #include "transload/base/error.hpp"
 #include "transload/message/container.hpp"
 #include "transload/message/message.hpp"
+#include "transload/message/store.hpp"
 #include "transload/reflect/fields.hpp"
 
 namespace transload {
 
+/// How the verbs write.
+struct WriteOptions {
+  std::optional<LayoutLimits> limits = {};            ///< what is packed and split; nothing: as default_limits finds best
+  Compression compression = Compression::none;        ///< of each frame where that pays (message/store.hpp)
+  int level = default_zstd_level;                     ///< of zstd
+  bool checksum = false;                              ///< XXH3 of each frame into the header; files have them in any case
+};
+
 /// The message of `object`: anything that `encode` takes (adapters/decode.hpp has the table). Its large arrays are
-/// borrowed: an lvalue outlives the message and stays unchanged; a temporary is kept by the message.
+/// borrowed: an lvalue outlives the message and stays unchanged; a temporary is kept by the message. Frames that were
+/// compressed are the message's own.
 ///
 /// @throws Error{unsupported} for what the wire cannot hold; Error{exhausted} without memory.
 template <class T>
-[[nodiscard]] Message serialize(T&& object, std::optional<LayoutLimits> limits = {}, Resource& resource = default_resource()) {
-  Encoder encoder(limits, resource);
+[[nodiscard]] Message serialize(T&& object, WriteOptions const& options = {}, Resource& resource = default_resource()) {
+  Encoder encoder(options.limits, resource);
   if constexpr (std::is_lvalue_reference_v<T>) {
     encode(encoder, object);
   } else {
@@ -41,10 +52,12 @@ template <class T>
     encoder.keep(kept);
     encode(encoder, *kept);
   }
-  return encoder.finish();
+  Message message = encoder.finish();
+  if (options.compression == Compression::none && !options.checksum) return message;
+  return store(std::move(message), {.compression = options.compression, .level = options.level, .checksum = options.checksum}, resource);
 }
 
-/// The object of `message` as a value tree, which keeps the message alive.
+/// The object of `message` as a value tree, which keeps the message alive. `Value::open` takes limits too.
 [[nodiscard]] inline Value deserialize(Message message) { return Value::open(std::move(message)); }
 /// The object of `message` as a T.
 template <class T>
@@ -54,8 +67,8 @@ template <class T>
 
 /// Header and frames as a list of buffers, header first.
 template <class T>
-[[nodiscard]] std::vector<Buffer> dumps(T&& object) {
-  Message message = serialize(std::forward<T>(object));
+[[nodiscard]] std::vector<Buffer> dumps(T&& object, WriteOptions const& options = {}) {
+  Message message = serialize(std::forward<T>(object), options);
   std::vector<Buffer> out;
   out.reserve(1 + message.frames.size());
   out.push_back(std::move(message.header));
@@ -80,11 +93,12 @@ template <class T>
 
 /// Writes `object` to the file `path`, which is replaced whole or not at all.
 template <class T>
-void save(std::filesystem::path const& path, T const& object, SaveOptions options = {}) {
-  save_container(path, serialize(object), options);
+void save(std::filesystem::path const& path, T const& object, WriteOptions const& options = {}, SaveOptions how = {}) {
+  save_container(path, serialize(object, options), how);
 }
 
 /// Maps the file `path`: arrays are used where they lie, a frame's checksum is compared when it is used for the first time.
+/// Compressed frames are opened into memory, after their checksums were compared.
 [[nodiscard]] inline Value load(std::filesystem::path const& path) { return Value::open(Container::open(path)); }
 template <class T>
 [[nodiscard]] T load(std::filesystem::path const& path) {

@@ -3,19 +3,17 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <vector>
 
+#include "message_input.hpp"
 #include "transload/adapters/inspect.hpp"
 #include "transload/adapters/value.hpp"
 #include "transload/base/error.hpp"
-#include "transload/message/header.hpp"
 
 using namespace transload;
 
 namespace {
 
-constexpr std::uint64_t most_frame_nbytes = 1 << 16;
 constexpr std::size_t most_values = 20'000;
 
 /// Reads each value that the root reaches, a bounded number of times.
@@ -92,19 +90,9 @@ void visit(Value const& root) {
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
   auto const input = std::as_bytes(std::span(data, size));
   try {
-    Header const header = Header::parse(input);
-    std::uint64_t total = 0;
-    for (std::uint64_t const nbytes : header.layout.frame_nbytes) {
-      if (nbytes > most_frame_nbytes || (total += nbytes) > 16 * most_frame_nbytes) return 0;
-    }
-    Message message;
-    message.header = Buffer::borrow(input);
-    for (std::uint64_t const nbytes : header.layout.frame_nbytes) {
-      auto bytes = std::make_shared<std::vector<std::byte>>(nbytes);  // of exactly that size, for the sanitizer
-      for (std::size_t i = 0; i < nbytes; ++i) (*bytes)[i] = static_cast<std::byte>(i * 37);
-      message.frames.push_back(Buffer::borrow(*bytes, bytes));
-    }
-    Value const root = Value::open(std::move(message));
+    auto message = transload::testing::message_of(input);
+    if (!message) return 0;
+    Value const root = Value::open(*std::move(message));
     visit(root);
     (void)inspect(root);
   } catch (Error const& error) {

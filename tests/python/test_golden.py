@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import transload
+from transload._files import read
 
 DATA = Path(__file__).parents[1] / "data"
 sys.path.insert(0, str(DATA / "v1"))
@@ -19,6 +20,8 @@ def same(a, b):
         assert a.dtype == b.dtype and a.shape == b.shape and a.flags.writeable == b.flags.writeable
         assert (a.flags.f_contiguous, a.flags.c_contiguous) == (b.flags.f_contiguous, b.flags.c_contiguous) or a.base is not None
         assert np.array_equal(a, b)
+    elif isinstance(a, np.dtype):
+        assert a == b
     elif isinstance(a, dict):
         assert list(a) == list(b)
         for key in a:
@@ -45,3 +48,9 @@ def test_a_golden_cycle_is_a_cycle():
 def test_shared_objects_of_a_golden_container_are_one():
     value = transload.load(DATA / "v1" / "containers.tld")
     assert value["list"] is value["again"]
+
+
+def test_a_golden_container_has_frames_of_each_codec():
+    message = read(DATA / "v1" / "compressed.tld")
+    assert message.codecs == ("lz4", "zstd", None)
+    assert len(message.checksums) == 3

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 import transload
+from support import message_tree
 
 sklearn_tree = pytest.importorskip("sklearn.tree")
 
@@ -113,3 +117,66 @@ def test_kmeans_that_asks_for_a_billion_threads_is_refused() -> None:
     model._n_threads = 10**9
     with pytest.raises(transload.Malformed, match="_n_threads"):
         transload.loads(transload.dumps(model, ("host",)))
+
+
+_WITHOUT_THREADS = """
+import os, resource, sys, threading
+import numpy as np, transload
+from sklearn import ensemble
+import transload.adapters.sklearn, transload.adapters.numpy
+from test_lying_estimators import _damaged
+rng = np.random.default_rng(0)
+forest = ensemble.RandomForestClassifier(20, random_state=0).fit(rng.random((3000, 4)), rng.integers(0, 2, 3000))
+message, lying = transload.dumps(forest, ("host",)), _damaged(forest)
+transload.loads(message)
+if os.getuid() == 0: os.setuid(65534)  # the limit does not hold for root
+resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+try: threading.Thread(target=print).start()
+except RuntimeError: print("no thread to be had")
+print(len(transload.loads(message).estimators_))
+try: transload.loads(lying)
+except transload.Malformed as error: print("child 1000000000" in str(error))
+"""
+
+
+def test_trees_are_looked_at_where_no_thread_is_to_be_had() -> None:
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([os.path.dirname(os.path.abspath(__file__)), os.environ.get("PYTHONPATH", "")])}
+    run = subprocess.run([sys.executable, "-X", "faulthandler", "-c", _WITHOUT_THREADS], env=env, capture_output=True, text=True, timeout=120)
+    assert run.stdout == "no thread to be had\n20\nTrue\n", run.stderr[-2000:]
+
+# ── Lists that grow after an estimator was looked at ─────────────────────────────────────────────────────────
+
+
+def _fits(nfeatures: int) -> Any:
+    x = np.random.default_rng(0).random((20, nfeatures))
+    return sklearn_tree.DecisionTreeClassifier(random_state=0).fit(x, np.arange(20) % 2)
+
+
+def _inside_its_own_list(*later: object) -> list[bytes]:
+    """A list of a model that holds a forest, and what comes later: it is the forest's own list of trees, which is empty when the forest is looked at."""
+    from sklearn.dummy import DummyClassifier
+    from sklearn.ensemble import RandomForestClassifier
+
+    x = np.random.default_rng(0).random((20, 2))
+    holder = DummyClassifier().fit(x, np.arange(20) % 2)
+    holder.forest = RandomForestClassifier(1, random_state=0).fit(x, np.arange(20) % 2)
+    root = message_tree.read(transload.dumps([holder, *later], ("host",)))
+    forest = next(node for node in message_tree.nodes(root) if node.name == "sklearn.RandomForestClassifier")
+    state = forest.kids[0]
+    state.kids[state.keys.index("estimators_")] = root
+    return message_tree.write(root)
+
+
+def test_a_list_of_trees_that_grows_after_the_look_is_looked_at_again() -> None:
+    # Walking the tree of 50 features, the forest of two read beyond its rows.
+    arrived = transload.loads(_inside_its_own_list(_fits(2)))
+    assert arrived[0].forest.estimators_ is arrived
+    with pytest.raises(transload.Malformed, match="other features"):
+        transload.loads(_inside_its_own_list(_fits(50)))
+
+
+def test_no_method_of_the_message_sees_a_forest_whose_list_grew() -> None:
+    Asks.asked = 0
+    with pytest.raises(transload.Malformed, match="other features"):
+        transload.loads(_inside_its_own_list(_fits(50), Asks(_fits(4))))
+    assert Asks.asked == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from typing import Any
 
+import msgpack
 import numpy as np
 import pytest
 from support.same import difference
@@ -240,7 +241,7 @@ def test_position_outside_of_a_state_is_refused(cls: Any, field: str, value: Any
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("numpy.generator", 5), ("numpy.generator", [1]), ("numpy.random_state", (5, {})), ("numpy.random_state", (np.random.PCG64(1), np.random.MT19937(1).state)), ("numpy.seeds", (1, (), 1 << 40, 0)),
+        ("numpy.generator", 5), ("numpy.generator", [1]), ("numpy.random_state", (5, 0, 0.0)), ("numpy.random_state", (np.random.PCG64(1), 2, 0.0)), ("numpy.random_state", (np.random.PCG64(1), 0, "0")), ("numpy.seeds", (1, (), 1 << 40, 0)),
         ("numpy.seeds", (1, (), 0, 0)), ("numpy.subclass", (int, np.zeros(1), None)), ("numpy.subclass", ("os", np.zeros(1), None)), ("numpy.subclass", (Tagged, [1], None)),
         ("numpy.masked", (np.zeros(3), np.zeros(2, bool), None, False, False, None)), ("numpy.masked", (np.zeros(3), np.zeros(3, int), None, False, False, None)), ("numpy.masked", ([1], None, None, False, False, None)),
         ("numpy.scalar", np.zeros(3)), ("numpy.ndarray", ("text", np.dtype("O"), (1,), False, [1])), ("numpy.ndarray", ("text", np.dtypes.StringDType(), (3,), False, ["a"])),
@@ -267,3 +268,26 @@ def test_state_of_a_subclass_with_raw_bytes_for_objects_is_refused(state: Any) -
     array = np.ndarray.__new__(Signal, (0,), "b")
     with pytest.raises((TypeError, ValueError, MemoryError)):
         array.__setstate__((state, 1))
+
+
+def test_a_long_dtype_is_written_once():
+    dtype = np.dtype([(f"field_{i}", "<f8") for i in range(10)])
+    one, many = (transload.dumps([np.zeros(1, np.dtype(dtype.descr)) for _ in range(n)])[0] for n in (1, 100))
+    assert len(many) < len(one) + 100 * 16
+    back = transload.loads(transload.dumps([np.zeros(1, np.dtype(dtype.descr)), np.ones((), dtype)[()], dtype]))
+    assert back[0].dtype == back[1].dtype == back[2] == dtype
+
+
+@pytest.mark.parametrize("entry", ["|O", 0, None, [], ["sub", 0, [1]], ["struct", 8, False, [["a", 0, "|O"]]]], ids=repr)
+def test_a_bad_entry_in_the_table_of_dtypes(entry):
+    header = msgpack.packb([1, {"!dtypes": [entry]}, [], [], [0, 1 << 40], [8], [22, 0, 0, 1]])
+    with pytest.raises(transload.Malformed, match="dtype"):
+        transload.loads([header, bytes(8)])
+
+
+@pytest.mark.parametrize("number", [1, -1, 1 << 40, 1.5])
+def test_an_index_outside_the_table_of_dtypes(number):
+    for node in ([22, number, 0, 1], [25, number], [24, number, bytes(8)]):
+        header = msgpack.packb([1, {"!dtypes": ["<f8"]}, [], [], [0, 1 << 40], [8], node])
+        with pytest.raises(transload.Malformed, match="header byte .*dtype"):
+            transload.loads([header, bytes(8)])

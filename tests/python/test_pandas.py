@@ -161,3 +161,72 @@ def test_timestamp_of_no_resolution_is_refused(reso: int) -> None:
         with pytest.raises(ValueError, match="resolution"):
             arguments = (1, None, None, reso) if "timestamps" in name else (1, reso)
             _tables.overrides[name](*arguments)
+
+
+@pytest.mark.parametrize("name", ["__array_interface__", "__array_struct__", "__cuda_array_interface__"])
+@pytest.mark.parametrize(
+    "index",
+    [
+        lambda name: pd.Index([name], dtype=object), lambda name: pd.Index([name], dtype=pd.StringDtype("python")), lambda name: pd.CategoricalIndex([name]), lambda name: pd.MultiIndex.from_tuples([(name, 1)]),
+        lambda name: pd.Index([name], dtype="str"),
+    ],
+)  # fmt: skip
+def test_series_whose_item_would_say_where_memory_is_is_refused(name: str, index: Any) -> None:
+    """NumPy asks any object for such an attribute, and a Series answers with the item under that label."""
+    address = {"data": (16, True), "shape": (1000,), "typestr": "<i8", "version": 3}
+    message = transload.dumps(pd.Series([address], index=index(name), dtype=object), families=("host",))
+    with pytest.raises(transload.Malformed, match="where memory is"):
+        transload.loads(message)
+    assert host(pd.Series([1.5], index=index(name))).index[0] in (name, (name, 1))
+
+
+def test_index_and_column_of_one_memory_travel_once_and_keep_to_themselves() -> None:
+    frame = pd.DataFrame({"a": np.arange(10_000)}).set_index("a", drop=False)
+    assert nbytes(frame) < 90_000
+    arrived = host(frame)
+    arrived.iloc[3, 0] = -1
+    assert arrived.index[3] == 3
+    labels = pd.DataFrame(np.zeros((3, 1)), index=pd.Index(["a", "b", "c"], dtype=object))
+    first, second = host([labels, labels.copy(deep=False)])
+    assert np.shares_memory(first.index._values, second.index._values)
+    second.index.name = "z"
+    assert first.index.name is None
+
+
+@pytest.mark.parametrize("label", objects.PICKLED)
+def test_questions_about_a_frame_are_pickles(label: str) -> None:
+    make, reason = objects.PICKLED[label]
+    with pytest.raises(transload.Unsupported, match=reason):
+        transload.dumps(make(), families=("host",))
+    assert transload.loads(transload.dumps(make(), families=("host", "pickle")), families=("host", "pickle")) is not None
+
+
+_ZONE = ("Europe/Nowhere", None, ((0, 1), (0, 100), [3600, 7200], (0, 1), ["A", "B"], None))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        5, ("x", "y"), (5, None, _ZONE[2]), (None, None, ()), (None, None, ((2, 1), *_ZONE[2][1:])), (None, None, ((-1, 1), *_ZONE[2][1:])), (None, None, ((0,), *_ZONE[2][1:])), (None, None, (*_ZONE[2][:2], [3600], *_ZONE[2][3:])),
+        (None, None, (*_ZONE[2][:2], [1 << 70, 0], *_ZONE[2][3:])), (None, None, (*_ZONE[2][:4], [1, 2], None)), (None, None, (*_ZONE[2][:5], b"x" * 1000)), (None, None, (range(1 << 62), *_ZONE[2][1:])),
+    ],
+)  # fmt: skip
+def test_zone_whose_parts_do_not_fit_is_refused(value: Any) -> None:
+    assert _decode("dateutil.tzfile", _ZONE).utcoffset(None) is None
+    with pytest.raises(ValueError):
+        _decode("dateutil.tzfile", value)
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("dateutil.tz.tz:tzoffset", ("x", 5)), ("dateutil.tz.tz:tzoffset", (5, None)), ("pandas._libs.lib:_NoDefault", (5,)), ("pandas.api.typing:FrozenList", (range(1 << 62),))])
+def test_stand_ins_of_pandas_take_what_it_reduces_to(name: str, arguments: Any) -> None:
+    from transload import _tables
+
+    host(pd.Series([1]))
+    with pytest.raises(ValueError):
+        _tables.overrides[name](*arguments)
+
+
+@pytest.mark.parametrize("references", [5, None, "x"])
+def test_index_is_shared_with_references_alone(references: Any) -> None:
+    with pytest.raises(ValueError, match="references"):
+        _decode("pandas.index", ("Index", {"data": np.zeros(2), "name": None}, references))

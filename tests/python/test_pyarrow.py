@@ -567,3 +567,130 @@ def test_users_extension_array_keeps_its_class():
         assert type(back) is _Pair and back.equals(array)
     finally:
         pa.unregister_extension_type("transload.test.pair")
+
+
+# ── Rows scattered over large children ───────────────────────────────────────────────────────────────────────
+
+MANY = 200_000
+
+
+def _places(seed: int) -> Any:
+    import numpy as np
+
+    return np.random.default_rng(seed).permutation(MANY).astype("i4")
+
+
+def _scattered() -> dict[str, Any]:
+    import numpy as np
+
+    ones, numbers = pa.array(np.ones(MANY, "i4")), pa.array(np.arange(MANY))
+    texts = pa.array([f"text {i}" for i in range(MANY)])
+    views = pa.ListViewArray.from_arrays(pa.array(_places(0)), ones, numbers)
+    nulls = np.arange(MANY) % 3 == 0
+    codes = (np.arange(MANY) % 2).astype("i1")
+    union = pa.UnionArray.from_dense(pa.array(np.where(codes == 0, 5, 7).astype("i1")), pa.array(_places(1)), [numbers, texts], ["n", "t"], [5, 7])
+    return {
+        "list view": views, "list view of texts": pa.ListViewArray.from_arrays(pa.array(_places(2)), ones, texts), "list view with nulls": pa.ListViewArray.from_arrays(pa.array(_places(3)), ones, numbers, mask=pa.array(nulls)),
+        "large list view": pa.LargeListViewArray.from_arrays(pa.array(_places(4).astype("i8")), pa.array(np.ones(MANY, "i8")), numbers), "list view of list views": pa.ListViewArray.from_arrays(pa.array(_places(5)), ones, views), "dense union": union,
+        "struct": pa.StructArray.from_arrays([views, texts], ["v", "t"], mask=pa.array(nulls)), "list of list views": pa.ListArray.from_arrays(pa.array(np.arange(MANY + 1).astype("i4")), views), "list view of unions": pa.ListViewArray.from_arrays(pa.array(_places(6)), ones, union),
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def scattered() -> dict[str, Any]:
+    return _scattered()
+
+
+@pytest.mark.parametrize("label", ["list view", "list view of texts", "list view with nulls", "large list view", "list view of list views", "dense union", "struct", "list of list views", "list view of unions"])
+@pytest.mark.parametrize("place", ["alone", "table", "batch", "chunked", "in a dataclass"])
+def test_ten_scattered_rows_of_many_are_small(scattered: dict[str, Any], label: str, place: str) -> None:
+    rows = scattered[label].slice(MANY // 2, 10)
+    value = {"alone": rows, "table": pa.table({"a": rows}), "batch": pa.record_batch([rows], ["a"]), "chunked": pa.chunked_array([rows, rows]), "in a dataclass": _Holder(rows)}[place]
+    assert nbytes(value) < 16_384
+    arrived = round_trip(value)
+    (arrived.rows if place == "in a dataclass" else arrived).validate(full=True)
+    assert (arrived.rows.equals(rows) and arrived.rows.type == rows.type) if place == "in a dataclass" else (arrived.equals(value) and arrived.to_pylist() == value.to_pylist())
+
+
+@transload.trust
+@dataclasses.dataclass
+class _Holder:
+    rows: Any
+
+
+def test_rows_that_share_their_places_are_not_made_more() -> None:
+    import numpy as np
+
+    views = pa.ListViewArray.from_arrays(pa.array(np.zeros(1000, "i4")), pa.array(np.full(1000, 1000, "i4")), pa.array(np.arange(1000)))
+    assert nbytes(views) < 20_000 and round_trip(views).equals(views)
+
+
+def test_children_that_nothing_gathers_travel_as_they_are() -> None:
+    import numpy as np
+
+    values = pa.array([f"text {i}" for i in range(5000)], pa.string_view())
+    views = pa.ListViewArray.from_arrays(pa.array(np.random.default_rng(0).permutation(5000).astype("i4")), pa.array(np.ones(5000, "i4")), values).slice(10, 5)
+    assert round_trip(views).equals(views)
+
+
+# ── Extension types ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Shade(pa.ExtensionType):
+    def __init__(self) -> None:
+        super().__init__(pa.int16(), "transload.test.shade")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b"parts"
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: Any, serialized: bytes) -> _Shade:
+        return cls()
+
+
+def _shades() -> Any:
+    return pa.ExtensionArray.from_storage(_Shade(), pa.array([1, None, 3], pa.int16()))
+
+
+def _of_shades() -> dict[str, Any]:
+    words = pa.DictionaryArray.from_arrays(pa.array([2, 0], pa.int8()), _shades())
+    return {
+        "type": _Shade(), "type in an object": {"kind": _Shade()}, "array": _shades(), "scalar": _shades()[0], "chunked": pa.chunked_array([_shades()]), "dictionary": words, "dictionary in a table": pa.table({"a": words}),
+        "dictionary in a schema": pa.schema([("a", words.type)]), "dictionary in a list": pa.table({"a": pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), words)}), "dictionary type": words.type,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("label", ["type", "type in an object", "array", "scalar", "chunked", "dictionary", "dictionary in a table", "dictionary in a schema", "dictionary in a list", "dictionary type"])
+def test_extension_type_survives_where_it_is_registered_and_is_an_error_where_not(label: str) -> None:
+    value = _of_shades()[label]
+    pa.register_extension_type(_Shade())
+    try:
+        message = transload.dumps(value, families=("host",))
+    finally:
+        pa.unregister_extension_type("transload.test.shade")
+    with pytest.raises(transload.Error, match="transload.test.shade.*not registered here"):
+        transload.loads(message)
+    pa.register_extension_type(_Shade())
+    try:
+        arrived = transload.loads(message)
+        assert (arrived == value) if label.startswith("type") or label == "dictionary type" else arrived.equals(value)
+        kind = arrived["kind"] if isinstance(arrived, dict) else arrived if isinstance(arrived, pa.DataType) else arrived.type if hasattr(arrived, "type") else arrived.field("a").type
+        while type(kind) is not _Shade:  # as the values of a dictionary, the items of a list
+            kind = kind.value_type
+    finally:
+        pa.unregister_extension_type("transload.test.shade")
+
+
+def test_errors_classes_and_functions_of_pyarrow() -> None:
+    import pyarrow.compute as pc
+    from pyarrow import fs
+
+    error, *rest = round_trip([pa.ArrowInvalid("x"), pc.sum, pc.add, pa.Table, pa.Array, fs.FileType.Directory])
+    assert type(error) is pa.ArrowInvalid and error.args == ("x",) and rest == [pc.sum, pc.add, pa.Table, pa.Array, fs.FileType.Directory]
+
+
+@pytest.mark.parametrize(("make", "reason"), [(lambda: __import__("pyarrow.compute").compute.field("a") > 3, "Expression"), (lambda: __import__("pyarrow.fs").fs.LocalFileSystem(), "FileSystem"), (lambda: __import__("pyarrow.csv").csv.ReadOptions(), "ReadOptions")])
+def test_what_opens_files_or_is_parsed_by_compiled_code_is_pickles(make: Any, reason: str) -> None:
+    with pytest.raises(transload.Unsupported, match=reason):
+        transload.dumps(make(), families=("host",))
+    assert transload.loads(transload.dumps(make(), families=("host", "pickle")), families=("host", "pickle")) is not None

@@ -7,6 +7,7 @@ import importlib
 import os
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import msgpack
@@ -44,7 +45,7 @@ def test_name_off_the_list_is_refused_before_anything_is_built(name: str, use: A
     assert {m for m in set(sys.modules) - modules if m.startswith(name.partition(":")[0])} == set()
 
 
-@pytest.mark.parametrize("name", ["builtins:list.__class__", "collections:OrderedDict.__init__.__globals__", "collections:sys", "collections:_sys.modules", "datetime:datetime.fromtimestamp", "uuid:UUID.__class__", "uuid:os", "decimal:Decimal.__subclasses__"])
+@pytest.mark.parametrize("name", ["builtins:list.__class__", "collections:OrderedDict.__init__.__globals__", "collections:sys", "collections:_sys.modules", "datetime:datetime.strptime", "uuid:UUID.__class__", "uuid:os", "decimal:Decimal.__subclasses__"])
 def test_attributes_of_what_is_trusted_are_not(name: str) -> None:
     with pytest.raises(transload.Untrusted):
         transload.loads([message([NAME, 0], [name])])
@@ -86,7 +87,7 @@ def test_trust_lets_it_through_on_both_sides() -> None:
     assert f"{__name__}:Late" in transload.trusted_names()
 
 
-@pytest.mark.parametrize(("name", "use"), [("builtins:len", [REDUCE, 0, [[LIST]]]), ("builtins:list", [REDUCE, 0, []]), ("builtins:int", [NEW, 0, []]), ("datetime:date", [NEW, 0, []]), ("collections:deque", [NEW, 0, []]), ("numpy:dtype", [REDUCE, 0, ["O"]])])
+@pytest.mark.parametrize(("name", "use"), [("builtins:len", [REDUCE, 0, [[LIST]]]), ("builtins:range", [REDUCE, 0, []]), ("builtins:int", [NEW, 0, []]), ("datetime:date", [NEW, 0, []]), ("collections:deque", [NEW, 0, []]), ("numpy:dtype", [REDUCE, 0, ["O"]])])
 def test_role_is_part_of_trust(name: str, use: Any) -> None:
     with pytest.raises(transload.Untrusted, match="not trusted to"):
         transload.loads([message(use, [name])])
@@ -140,6 +141,78 @@ def test_strict_process_neither_writes_nor_reads_a_pickle() -> None:
         transload.strict(False)
 
 
+def test_strict_holds_in_a_call_that_began_before() -> None:
+    """The switch is looked at where a pickle is made or run, whatever the call was allowed when it began, and on every thread."""
+
+    class Turns:
+        def __reduce__(self) -> Any:
+            transload.strict()
+            return (list, ())
+
+    try:
+        with pytest.raises(transload.Unsupported, match="strict"):
+            transload.dumps([Turns(), lambda: 1], families=("host", "pickle"))
+        transload.strict(False)
+        pickled = transload.dumps(lambda: 1)
+        said: list[BaseException] = []
+
+        def read() -> None:
+            try:
+                transload.loads(pickled, families=("host", "pickle"))
+            except transload.Untrusted as error:
+                said.append(error)
+
+        transload.strict()
+        thread = threading.Thread(target=read)
+        thread.start()
+        thread.join()
+        assert len(said) == 1
+        from transload import _core, _pickle
+
+        with pytest.raises(transload.Untrusted, match="not allowed"):
+            _core.decode(pickled[0], pickled[1:], ("host", "pickle"))
+        with pytest.raises(transload.Untrusted, match="strict"):
+            _pickle.from_value(BOMB, [])
+        with pytest.raises(transload.Unsupported, match="strict"):
+            _pickle.by_value(len, False)
+    finally:
+        transload.strict(False)
+
+
+def test_strict_process_neither_saves_nor_loads_a_pickle(tmp_path: Any) -> None:
+    path = tmp_path / "x"
+    transload.save(path, [lambda: 1], families=("host", "pickle"))
+    transload.strict()
+    try:
+        with pytest.raises(transload.Untrusted):
+            transload.load(path, families=("host", "pickle"))
+        with pytest.raises(transload.Unsupported):
+            transload.save(tmp_path / "y", [lambda: 1], families=("host", "pickle", "error"))
+        assert not (tmp_path / "y").exists()
+        assert "lambda" in transload.explain([lambda: 1]).error
+    finally:
+        transload.strict(False)
+
+
+def test_strict_process_sends_no_value_in_dasks_own_form() -> None:
+    """A peer that does not know transload takes Dask's families, which hold a pickle: of the value, or of its class."""
+    pytest.importorskip("distributed")
+    from distributed.protocol.serialize import Serialize, serialize_and_split
+
+    from transload.dask import _wire
+
+    def sent(value: Any) -> tuple[Any, Any]:
+        return _wire.encode(serialize_and_split, Serialize(value), None, "message", None, None, speaking=True)
+
+    assert sent(1 + 2j)[0]["serializer"] == "pickle"
+    transload.strict()
+    try:
+        header, frames = sent(1 + 2j)
+        assert header["serializer"] == "error" and b"strict() is on" in bytes(frames[0])
+    finally:
+        transload.strict(False)
+
+
 def test_family_must_be_known() -> None:
     with pytest.raises(ValueError, match="dask"):
         transload.dumps(1, families=("dask",))
@@ -155,7 +228,7 @@ def test_family_must_be_known() -> None:
         ("decimal:Decimal", ["not a number"]), ("fractions:Fraction", ["1/0"]), ("uuid:UUID", ["x"]), ("collections:deque", [5]), ("collections:defaultdict", [5]), ("array:_array_reconstructor", [1, 2, 3, 4]),
         ("functools:partial", [5]), ("ipaddress:IPv4Address", ["x"]), ("re:_compile", ["(", 0]), ("re:_compile", ["(" * 5000 + ")" * 5000, 0]), ("copyreg:_reconstructor", [1, 2, 3]), ("builtins:UnicodeDecodeError", [1]),
         ("numpy._core.multiarray:_reconstruct", [1, 2, 3]), ("pandas._libs.tslibs.timestamps:_unpickle_timestamp", [1, None, None, 99]), ("pandas:Period", ["x" * 100]), ("pandas._libs.tslibs.offsets:Week", [1, False, 99]),
-        ("pandas:StringDtype", ["x"]), ("pandas:PeriodDtype", ["x"]), ("sklearn._loss._loss:__pyx_unpickle_CyHalfMultinomialLoss", [1, 2, 3]), ("sklearn._loss._loss:CyHuberLoss", ["x"]), ("random:Random", [{}]),
+        ("pandas:StringDtype", ["x"]), ("pandas:PeriodDtype", ["x"]), ("random:Random", [{}]),
     ],
 )
 def test_arguments_that_a_reconstructor_refuses_are_malformed(name: str, arguments: Any) -> None:
@@ -175,7 +248,7 @@ def test_generators_are_not_made_by_a_callable_of_the_senders() -> None:
 @pytest.mark.parametrize("name", [name for name, roles in _tables.trusted.items() if roles & _tables.CALL])
 def test_every_name_that_may_be_called_survives_odd_arguments(name: str) -> None:
     library = name.partition(":")[0].partition(".")[0]
-    if library in ("pandas", "sklearn", "scipy", "dateutil", "pytz", "numpy"):
+    if library in ("pandas", "sklearn", "scipy", "dateutil", "pytz", "numpy", "pyarrow"):
         pytest.importorskip(library)
     for arguments in ([], [None], [-1], ["x"], [[13, b"\0" * 9 + b"\x40"]], [b"\xff" * 16], [[LIST]], [1, 2, 3], [{}], [None, None, None, None, None]):
         try:
@@ -189,7 +262,7 @@ def test_every_name_that_may_be_called_survives_odd_arguments(name: str) -> None
 @pytest.mark.parametrize("name", [name for name, roles in _tables.trusted.items() if roles & _tables.MAKE])
 def test_every_name_that_may_be_made_survives_odd_state(name: str) -> None:
     library = name.partition(":")[0].partition(".")[0]
-    if library in ("pandas", "sklearn", "scipy", "dateutil", "pytz", "numpy"):
+    if library in ("pandas", "sklearn", "scipy", "dateutil", "pytz", "numpy", "pyarrow"):
         pytest.importorskip(library)
     for state in (5, "x", [TUPLE], [TUPLE, 1, 2], {}, {"a": 1}, {"_mgr": 1}, [TUPLE, None, {"x": 1}], b"\xff"):
         try:
@@ -198,9 +271,11 @@ def test_every_name_that_may_be_made_survives_odd_state(name: str) -> None:
             pass
 
 
-@pytest.mark.parametrize("library", ["standard", "numpy", "pandas", "scipy", "sklearn"])
+@pytest.mark.parametrize("library", ["standard", "numpy", "pandas", "pyarrow", "scipy", "sklearn"])
 def test_names_of_the_list_exist_or_are_another_versions(library: str) -> None:
     """A list of names that nobody has is a list that nobody reads: most must exist here."""
+    if library not in ("standard", "numpy"):
+        pytest.importorskip(library)
     names = importlib.import_module(f"transload.trusted.{library}").NAMES
     found = 0
     for name in names:

@@ -7,6 +7,8 @@
 #include <unistd.h>
 #include <unordered_map>
 
+#include <gmock/gmock.h>
+
 #include "support/messages.hpp"
 #include "transload/transload.hpp"
 
@@ -232,6 +234,61 @@ TEST(Decode, ClassesThatContainThemselvesAreReadDownToALimit) {
   encoder.begin(Op::list, 1);
   encoder.ref(0);
   error_of([&] { (void)deserialize<Branch>(encoder.finish()); });
+}
+
+// C++ values share nothing: a list that names another one twice, which names a third one twice, … has 2^60 leaves when it is copied out.
+TEST(Decode, WhatIsReferredToAgainAndAgainIsCopiedUpToALimit) {
+  using test::message;
+  std::vector<std::string_view> const keys = {"value", "children"};
+  Message branches = message([&](HeaderWriter& writer) {
+    std::uint32_t const shape = writer.add_shape(std::nullopt, keys);
+    auto& out = writer.root();
+    auto const op = [&](Op op, std::size_t fields, bool marked) {
+      out.array(fields + 1);
+      out.unsigned_integer(static_cast<std::uint8_t>(op) | (marked ? mark : 0));
+    };
+    op(Op::last, 60, false);
+    for (std::uint32_t i = 0; i < 60; ++i) {
+      op(Op::record, 3, true);
+      out.unsigned_integer(shape);
+      out.unsigned_integer(i);
+      op(Op::list, i == 0 ? 0 : 2, false);
+      for (int k = 0; i > 0 && k < 2; ++k) {
+        op(Op::ref, 1, false);
+        out.unsigned_integer(i - 1);
+      }
+    }
+  });
+  EXPECT_THAT(error_of([&] { (void)deserialize<Branch>(std::move(branches)); }, ErrorKind::exhausted), testing::HasSubstr("share nothing"));
+}
+
+TEST(Decode, AnArrayThatIsNamedAgainAndAgainIsCopiedUpToALimit) {
+  std::vector<double> const items(1 << 20);
+  Tree const array(NdView::of(std::span(items)));
+  Tree const few = Tree::list(std::vector<Tree>(10, array));
+  EXPECT_EQ(deserialize<std::vector<std::vector<double>>>(serialize(few)).size(), 10U);
+  Tree const many = Tree::list(std::vector<Tree>(100'000, array));
+  error_of([&] { (void)deserialize<std::vector<std::vector<double>>>(serialize(many)); }, ErrorKind::exhausted);
+}
+
+TEST(Decode, TextsOfAnArrayThatShowsOneItemEndlesslyAreRefused) {
+  std::vector<std::byte> const item(4);
+  auto const dtype = std::make_shared<DType const>(DType::parse("<U1"));
+  NdView const shown = NdView::strided(dtype, item, {std::uint64_t{1} << 40}, {0}, 0);
+  Message message = test::message([&](HeaderWriter& writer) {
+    auto& out = writer.root();
+    std::uint32_t const payload = writer.add_payload(item);
+    out.array(7);
+    out.unsigned_integer(static_cast<std::uint8_t>(Op::array));
+    dtype->pack(out);
+    out.unsigned_integer(payload);
+    out.unsigned_integer(shown.shape()[0]);
+    out.unsigned_integer(0);
+    out.array(1);
+    out.unsigned_integer(0);
+    out.unsigned_integer(0);
+  });
+  error_of([&] { (void)deserialize<std::vector<std::string>>(std::move(message)); }, ErrorKind::exhausted);
 }
 
 TEST(Tree, SharedNodesStayShared) {

@@ -7,20 +7,15 @@
 
 #include <gtest/gtest.h>
 
+#include "support/bytes.hpp"
 #include "transload/base/error.hpp"
 #include "transload/message/checksum.hpp"
-#include "transload/message/codec.hpp"
 
 namespace transload {
 namespace {
 
-std::vector<std::byte> pattern(std::size_t nbytes, unsigned seed = 1) {
-  std::vector<std::byte> bytes(nbytes);
-  for (std::byte& b : bytes) b = static_cast<std::byte>((seed = seed * 1664525U + 1013904223U) >> 24);
-  return bytes;
-}
-
-bool same(std::span<std::byte const> a, std::span<std::byte const> b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+using test::random_bytes;
+using test::same;
 
 /// The message of `payloads`, with nil as its root.
 Message message_of(std::vector<std::vector<std::byte>> const& payloads, LayoutLimits limits = {}) {
@@ -31,7 +26,7 @@ Message message_of(std::vector<std::vector<std::byte>> const& payloads, LayoutLi
 }
 
 TEST(Message, PacksSmallPayloadsAndBorrowsLargeOnes) {
-  std::vector<std::vector<std::byte>> const payloads = {pattern(10), pattern(100'000, 2), pattern(4096, 3), pattern(0), pattern(8, 4)};
+  std::vector<std::vector<std::byte>> const payloads = {random_bytes(10), random_bytes(100'000, 2), random_bytes(4096, 3), random_bytes(0), random_bytes(8, 4)};
   Message const message = message_of(payloads);
   ASSERT_EQ(message.frames.size(), 2U);
   EXPECT_TRUE(message.frames[0].owned());
@@ -44,14 +39,14 @@ TEST(Message, PacksSmallPayloadsAndBorrowsLargeOnes) {
 }
 
 TEST(Message, TheGapsOfThePackAreZero) {
-  Message const message = message_of({pattern(1), pattern(4096, 2)});
+  Message const message = message_of({random_bytes(1), random_bytes(4096, 2)});
   auto const pack = message.frames[0].bytes();
   ASSERT_EQ(pack.size(), 64U + 4096U);
   for (std::size_t i = 1; i < 64; ++i) EXPECT_EQ(pack[i], std::byte{0});
 }
 
 TEST(Message, ASplitPayloadIsJoinedOnceForAllItsWindows) {
-  auto const whole = pattern(1000);
+  auto const whole = random_bytes(1000);
   HeaderWriter writer;
   writer.add_payload(whole);
   writer.add_payload(std::span(whole).subspan(90, 20));
@@ -72,7 +67,7 @@ TEST(Message, ASplitPayloadIsJoinedOnceForAllItsWindows) {
 }
 
 TEST(Message, ASplitPayloadWhoseFramesTouchIsNotCopied) {
-  auto const whole = pattern(1000);
+  auto const whole = random_bytes(1000);
   HeaderWriter writer;
   writer.add_payload(whole);
   writer.root().nil();
@@ -83,7 +78,7 @@ TEST(Message, ASplitPayloadWhoseFramesTouchIsNotCopied) {
 }
 
 TEST(Message, OverlappingPayloadsTravelOnce) {
-  auto const whole = pattern(200'000);
+  auto const whole = random_bytes(200'000);
   HeaderWriter writer;
   writer.add_payload(std::span(whole).first(150'000));
   writer.add_payload(std::span(whole).subspan(100'000));
@@ -97,7 +92,7 @@ TEST(Message, OverlappingPayloadsTravelOnce) {
 }
 
 TEST(Message, FramesThatDoNotMatchTheHeaderAreRefused) {
-  Message message = message_of({pattern(100'000)});
+  Message message = message_of({random_bytes(100'000)});
   Header const header = Header::parse(message.header.bytes());
   message.frames[0] = Buffer::borrow(message.frames[0].bytes().first(99'999));
   EXPECT_THROW(open_frames(header, message.frames, default_resource()), Error);
@@ -108,10 +103,10 @@ TEST(Message, FramesThatDoNotMatchTheHeaderAreRefused) {
 TEST(Message, SharedMessagesOutliveEachOther) {
   Message second;
   {
-    Message first = message_of({pattern(100)});
+    Message first = message_of({random_bytes(100)});
     second = first.share();
   }
-  EXPECT_TRUE(same(second.frames[0].bytes(), pattern(100)));
+  EXPECT_TRUE(same(second.frames[0].bytes(), random_bytes(100)));
   EXPECT_EQ(Header::parse(second.header.bytes()).sizes.size(), 1U);
 }
 
@@ -125,53 +120,8 @@ TEST(Message, AHeaderThatAsksForMoreFramesThanThereAreIsRefusedFirst) {
   EXPECT_THROW((void)Header::parse(message.header.bytes(), 999), Error);
 }
 
-class Codec : public testing::TestWithParam<char const*> {};
-
-TEST_P(Codec, GivesBackWhatWentIn) {
-  for (std::size_t nbytes : {0, 1, 1000, 1'000'000}) {
-    std::vector<std::byte> bytes(nbytes);
-    for (std::size_t i = 0; i < nbytes; ++i) bytes[i] = static_cast<std::byte>(i / 100);
-    Buffer const stored = compress(GetParam(), bytes, default_resource());
-    EXPECT_TRUE(same(decompress(GetParam(), stored.bytes(), nbytes, default_resource()).bytes(), bytes)) << nbytes;
-  }
-}
-
-TEST_P(Codec, RefusesAnotherLengthThanTheLayoutSays) {
-  Buffer const stored = compress(GetParam(), pattern(1000), default_resource());
-  for (std::uint64_t nbytes : {std::uint64_t{0}, std::uint64_t{999}, std::uint64_t{1001}, std::uint64_t{1} << 60}) {
-    try {
-      (void)decompress(GetParam(), stored.bytes(), nbytes, default_resource());
-      FAIL() << nbytes;
-    } catch (Error const& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::malformed) << error.what();
-    }
-  }
-}
-
-TEST_P(Codec, RefusesCutAndTrailingBytes) {
-  Buffer const stored = compress(GetParam(), pattern(300), default_resource());
-  for (std::size_t n = 0; n < stored.nbytes(); ++n) {
-    EXPECT_THROW((void)decompress(GetParam(), stored.bytes().first(n), 300, default_resource()), Error) << n;
-  }
-  std::vector<std::byte> longer(stored.bytes().begin(), stored.bytes().end());
-  longer.push_back(std::byte{0});
-  EXPECT_THROW((void)decompress(GetParam(), longer, 300, default_resource()), Error);
-}
-
-INSTANTIATE_TEST_SUITE_P(Codecs, Codec, testing::Values("lz4", "zstd"));
-
-TEST(CodecNames, AnUnknownOneIsNamedInTheError) {
-  try {
-    (void)decompress("brotli", {}, 1, default_resource());
-    FAIL();
-  } catch (Error const& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::unsupported);
-    EXPECT_NE(std::string(error.what()).find("brotli"), std::string::npos);
-  }
-}
-
 TEST(Checksum, OfPartsIsThatOfTheWhole) {
-  auto const bytes = pattern(1000);
+  auto const bytes = random_bytes(1000);
   auto const all = std::span<std::byte const>(bytes);
   EXPECT_EQ(xxh3({all.first(300), all.subspan(300, 0), all.subspan(300)}), xxh3(all));
 }

@@ -136,6 +136,13 @@ INSTANTIATE_TEST_SUITE_P(Of100Doubles, Strides,
                                          Window{{0}, {INT64_MAX}, 800, true}, Window{{0}, {8}, 801, false}, Window{{}, {}, 792, true},
                                          Window{{}, {}, 793, false}, Window{{2}, {}, 0, false}, Window{{1}, {INT64_MIN}, 0, true}));
 
+// Nothing is read there, but whoever walks the items steps from one to the next.
+TEST(CheckStrides, KeepsItemsWithoutBytesInsideToo) {
+  error_of([] { check_strides(std::vector<std::uint64_t>{1000, 3}, std::vector<std::int64_t>{0, 1}, 0, 0, 0); });
+  error_of([] { check_strides(std::vector<std::uint64_t>{2}, std::vector<std::int64_t>{INT64_MAX}, 0, 0, 8); });
+  EXPECT_NO_THROW(check_strides(std::vector<std::uint64_t>{1000, 3}, std::vector<std::int64_t>{0, 0}, 0, 8, 8));
+}
+
 TEST(NdView, ReadsBothOrdersAndStrides) {
   std::vector<double> items(6);
   std::iota(items.begin(), items.end(), 0.0);

@@ -290,6 +290,28 @@ TEST(Value, DepthHasItsLimitAndNoStack) {
   EXPECT_NE(error_of([&] { (void)Value::open(nested(10'001)); }).find("nested deeper"), std::string::npos);
 }
 
+TEST(Value, ReadsADtypeOfTheTable) {
+  std::vector<std::byte> const items(24, std::byte{0});
+  Packer pair;
+  pair.array(4), pair.str("struct"), pair.integer(12), pair.boolean(false), pair.array(2);
+  pair.array(3), pair.str("a"), pair.integer(0), pair.str("<i4");
+  pair.array(3), pair.str("b"), pair.integer(4), pair.str("<f8");
+  Value const list = Value::open(message([&](HeaderWriter& writer) {
+    EXPECT_EQ(writer.add_dtype(pair.bytes()), 0U);
+    EXPECT_EQ(writer.add_dtype(pair.bytes()), 0U);
+    Packer& out = writer.root();
+    op(out, Op::list, 3);
+    op(out, Op::array, 3), out.integer(0), out.integer(writer.add_payload(items)), out.integer(2);
+    op(out, Op::scalar, 2), out.integer(0), out.bin(std::span(items).first(12));
+    op(out, Op::dtype, 1), out.integer(0);
+  }));
+  EXPECT_EQ(list[0].dtype().text(), "{'a': <i4, 'b': <f8}");
+  EXPECT_EQ(list[0].array().shape()[0], 2U);
+  EXPECT_EQ(list[1].dtype().itemsize, 12U);
+  EXPECT_EQ(list[2].dtype().fields.size(), 2U);
+  EXPECT_EQ(&list[1].dtype(), &list[2].dtype()) << "an entry is read once, for a few bytes name it again and again";
+}
+
 struct Bad {
   char const* name;
   std::function<void(HeaderWriter&)> fill;
@@ -314,6 +336,25 @@ Bad bad_array(char const* name, std::function<void(Packer&)> rest, std::size_t n
             rest(writer.root());
           }};
 }
+
+/// An array of eight bytes whose dtype is number 0 of a table that holds what `dtype` writes.
+Bad bad_dtype(char const* name, std::function<void(Packer&)> dtype, int number = 0) {
+  return {name, [=](HeaderWriter& writer) {
+            Packer raw;
+            dtype(raw);
+            writer.add_dtype(raw.bytes());
+            static std::vector<std::byte> const bytes(8);
+            writer.add_payload(bytes);
+            op(writer.root(), Op::array, 3), writer.root().integer(number), writer.root().integer(0), writer.root().integer(1);
+          }};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Dtypes, BadNode,
+    testing::Values(bad_dtype("behind the table", [](Packer& o) { o.str("<f8"); }, 1), bad_dtype("below the table", [](Packer& o) { o.str("<f8"); }, -1),
+                    bad_dtype("an entry that names itself", [](Packer& o) { o.integer(0); }), bad_dtype("nil", [](Packer& o) { o.nil(); }),
+                    bad_dtype("objects", [](Packer& o) { o.str("|O"); }), bad_dtype("an empty entry", [](Packer& o) { o.array(0); }),
+                    bad_dtype("an index inside an entry", [](Packer& o) { o.array(3), o.str("sub"), o.integer(0), o.array(1), o.integer(1); })));
 
 INSTANTIATE_TEST_SUITE_P(
     Nodes, BadNode,

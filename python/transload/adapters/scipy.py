@@ -1,24 +1,34 @@
-"""What of SciPy compiled code reads without looking: the index arrays of sparse containers, the knots of splines.
+"""SciPy's sparse containers, whose index arrays compiled code reads without looking.
 
 Each container is its attributes, looked at before an object holds them. Nothing here imports SciPy before an object needs it.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
+from .. import _core
 from .._registry import register_named
-from ._checks import integer, ndarray, need, same_parts, within
+from ._checks import ascending, integer, ndarray, need, same_parts, within
+from ._stand_ins import class_of, of_state
 
 
 def _shape(state: dict[str, Any], ndims: tuple[int, ...] = (2,)) -> tuple[int, ...]:
     shape = state["_shape"]
-    need(type(shape) is tuple and len(shape) in ndims, f"shape {shape!r}")
+    need(type(shape) is tuple and len(shape) in ndims, "shape {}", shape)
     for n in shape:
         integer(n, "a dimension", 0, (1 << 63) - 1)
     return shape
+
+
+def _index(value: Any, n: int, what: str) -> None:
+    """An index below `n`; not int(value), which makes a number of 10**9 digits of a Decimal."""
+    import numpy as np
+
+    if isinstance(value, np.integer):
+        value = int(value)
+    integer(value, what, 0, n - 1)
 
 
 def _check_compressed(state: dict[str, Any], major: int, minor: int, ndata: int) -> None:
@@ -26,7 +36,7 @@ def _check_compressed(state: dict[str, Any], major: int, minor: int, ndata: int)
     indptr = ndarray(state["indptr"], "indptr", 1, "i")
     indices = ndarray(state["indices"], "indices", 1, "i")
     need(len(indptr) == major + 1 and int(indptr[0]) == 0, f"indptr has {len(indptr)} entries for {major} rows, or does not begin with 0")
-    need(bool((indptr[1:] >= indptr[:-1]).all()), "indptr decreases")
+    ascending(indptr, "indptr")
     end = int(indptr[-1])
     need(end <= len(indices) and end <= ndata, f"indptr ends at {end}, there are {len(indices)} indices and {ndata} values")
     within(indices[:end], 0, minor, "indices")
@@ -79,25 +89,13 @@ def _check_lil(state: dict[str, Any]) -> None:
     for columns, values in zip(rows, data, strict=True):
         need(type(columns) is list and type(values) is list and len(columns) == len(values), "a row is no pair of lists")
         for column in columns:
-            integer(int(column), "a column", 0, ncolumns - 1)
-
-
-def _decoder(module: str, name: str, check: Callable[[dict[str, Any]], None]) -> Callable[[Any], Any]:
-    def decode(state: Any) -> Any:
-        need(type(state) is dict, "the state is no dict")
-        check(state)
-        cls = getattr(importlib.import_module(module), name)
-        container = cls.__new__(cls)
-        container.__dict__.update(state)
-        return container
-
-    return decode
+            _index(column, ncolumns, "a column")
 
 
 def _register_format(form: str, check: Callable[[dict[str, Any]], None]) -> None:
     for kind in ("matrix", "array"):
         module, name = f"scipy.sparse._{form}", f"{form}_{kind}"
-        register_named([f"{module}:{name}"], f"scipy.{name}", lambda container: dict(container.__dict__), _decoder(module, name, check))
+        register_named([f"{module}:{name}"], f"scipy.{name}", lambda container: dict(container.__dict__), of_state(module, name, check))
 
 
 _register_format("csr", _check_csr)
@@ -125,10 +123,11 @@ def _dok_decoder(name: str) -> Callable[[Any], Any]:
         shape = _shape(state, (1, 2))
         for key in items:
             place = key if type(key) is tuple else (key,)
-            need(len(place) == len(shape), f"key {key!r}")
+            need(len(place) == len(shape), "key {}", key)
             for at, n in zip(place, shape, strict=True):
-                need(0 <= int(at) < n, f"key {key!r} is outside of shape {shape}")
-        cls = getattr(importlib.import_module("scipy.sparse._dok"), name)
+                _index(at, n, "a key")
+        cls = class_of("scipy.sparse._dok", name)
+        _core.check_attributes(cls, state)
         container = cls(shape, dtype=dtype)
         container.__dict__.update(state)
         if hasattr(container, "_dict"):
@@ -142,53 +141,3 @@ def _dok_decoder(name: str) -> Callable[[Any], Any]:
 
 for _name in ("dok_matrix", "dok_array"):
     register_named([f"scipy.sparse._dok:{_name}"], f"scipy.{_name}", _encode_dok, _dok_decoder(_name))
-
-
-# ── Splines ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _encode_spline(spline: Any) -> tuple[Any, ...]:
-    return spline.t, spline.c, spline.k, spline.extrapolate, spline.axis
-
-
-def _decode_spline(value: Any) -> Any:
-    from scipy.interpolate import BSpline
-
-    t, c, k, extrapolate, axis = value
-    degree = integer(int(k), "the degree", 0, 1 << 20)
-    ndarray(t, "the knots", 1, "f")
-    need(len(t) > 2 * degree and bool((t[1:] >= t[:-1]).all()), "the knots decrease, or are too few")
-    need(isinstance(c, type(t)) and c.dtype.kind in "fc" and c.ndim >= 1 and len(c) >= len(t) - degree - 1, "too few coefficients")
-    integer(axis, "axis", 0, c.ndim - 1)
-    need(extrapolate == "periodic" or type(extrapolate) is bool, f"extrapolate is {extrapolate!r}")
-    return BSpline.construct_fast(t, c, degree, extrapolate, axis)
-
-
-register_named(["scipy.interpolate._bsplines:BSpline"], "scipy.BSpline", _encode_spline, _decode_spline)
-
-
-# ── Frozen distributions: name and parameters ────────────────────────────────────────────────────────────────
-
-
-def _encode_frozen(frozen: Any) -> tuple[Any, ...]:
-    from scipy import stats
-
-    name = frozen.dist.name
-    if type(getattr(stats, str(name), None)) is not type(frozen.dist):
-        raise NotImplementedError(f"{name} is no distribution of scipy.stats")
-    return name, frozen.args, frozen.kwds
-
-
-def _decode_frozen(value: Any) -> Any:
-    from scipy import stats
-
-    name, args, kwds = value
-    need(type(name) is str and name.isidentifier() and type(args) is tuple and type(kwds) is dict, "not (name, args, keywords)")
-    distribution = getattr(stats, name, None)
-    need(isinstance(distribution, (stats.rv_continuous, stats.rv_discrete)), f"{name} is no distribution of scipy.stats")
-    return distribution(*args, **kwds)  # type: ignore[misc]
-
-
-register_named(
-    [f"scipy.stats._distn_infrastructure:rv_{kind}_frozen" for kind in ("continuous", "discrete")], "scipy.frozen", _encode_frozen, _decode_frozen
-)

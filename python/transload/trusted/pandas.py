@@ -2,7 +2,8 @@
 
 Here are the dtypes, the scalars and the offsets: their constructors check, or their state is plain data. Both spellings are
 listed where pandas 3 moved a name (``pandas.core.dtypes.dtypes:SparseDtype`` became ``pandas:SparseDtype``).
-Not here: everything that reads (`read_*`, `eval`, `query`), and groupers, which hold functions.
+Not here: everything that reads (`read_*`, `eval`, `query`); questions about a frame (`groupby`, `rolling`, accessors), whose codes and windows
+compiled code believes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,36 @@ MAKE, CALL, HAND_ON = 1, 2, 4
 _DTYPES = "pandas.core.dtypes.dtypes"
 _OFFSETS = "pandas._libs.tslibs.offsets"
 
+EXCEPTIONS = (
+    "AttributeConflictWarning CSSWarning CategoricalConversionWarning ChainedAssignmentError ClosedFileError DataError DatabaseError DtypeWarning DuplicateLabelError EmptyDataError "
+    "IncompatibilityWarning IncompatibleFrequency IndexingError IntCastingNaNError InvalidColumnName InvalidComparison InvalidIndexError InvalidVersion LossySetitemError MergeError NoBufferPresent "
+    "NullFrequencyError NumExprClobberingError NumbaUtilError OptionError OutOfBoundsDatetime OutOfBoundsTimedelta Pandas4Warning Pandas5Warning PandasChangeWarning PandasDeprecationWarning "
+    "PandasFutureWarning PandasPendingDeprecationWarning ParserError ParserWarning PerformanceWarning PossibleDataLossError PossiblePrecisionLoss SettingWithCopyError SettingWithCopyWarning "
+    "SpecificationError UnsortedIndexError UnsupportedFunctionCall ValueLabelTypeMismatch"
+)
+# Functions of data; none reads or writes anything, or evaluates text.
+_FUNCTIONS = (
+    "array bdate_range concat crosstab cut date_range factorize from_dummies get_dummies infer_freq interval_range isna isnull lreshape melt merge merge_asof merge_ordered notna notnull period_range "
+    "pivot pivot_table qcut timedelta_range to_datetime to_numeric to_timedelta unique wide_to_long"
+)
+
 NAMES: dict[str, int] = {
+    **{f"pandas:{name}": HAND_ON for name in (*_FUNCTIONS.split(), "ArrowDtype", "Categorical", "DataFrame", "Index", "MultiIndex", "Series")},
+    **{f"pandas.errors:{name}": CALL | HAND_ON for name in EXCEPTIONS.split()},
+    "pandas._libs.tslibs.np_datetime:OutOfBoundsDatetime": CALL | HAND_ON,
+    "pandas._libs.tslibs.np_datetime:OutOfBoundsTimedelta": CALL | HAND_ON,
+    "pandas._libs.tslibs.parsing:DateParseError": CALL | HAND_ON,
+    "pandas._libs.tslibs.period:IncompatibleFrequency": CALL | HAND_ON,
+    "pandas._libs.lib:_NoDefault": CALL | HAND_ON,  # stands for adapters.pandas's own
+    # How to group, before it is known what.
+    **{f"{module}:{name}": MAKE for module, name in (
+        ("pandas", "Grouper"), ("pandas.core.groupby.grouper", "Grouper"), ("pandas.api.typing", "TimeGrouper"), ("pandas.core.resample", "TimeGrouper"),
+    )},
+    **{f"pandas.tseries.holiday:{name}": MAKE for name in ("Holiday", "HolidayCalendar", "USFederalHolidayCalendar")},
+    **{
+        f"pandas.tseries.holiday:{name}": HAND_ON
+        for name in ("after_nearest_workday", "before_nearest_workday", "nearest_workday", "next_monday", "next_monday_or_tuesday", "next_workday", "previous_friday", "previous_workday", "sunday_to_monday", "weekend_to_monday")
+    },
     "pandas:NA": HAND_ON,
     "pandas._libs.missing:NA": HAND_ON,
     # State is categories and order, unit and zone, subtype and side: what uses them looks at it (adapters.pandas).
@@ -43,6 +73,7 @@ NAMES: dict[str, int] = {
     "pandas._libs.interval:Interval": CALL | HAND_ON,
     "pandas:Timestamp": HAND_ON,
     "pandas:Timedelta": HAND_ON,
+    "pandas.api.typing:FrozenList": CALL,
     "pandas.core.indexes.frozen:FrozenList": CALL,
     "pandas:NamedAgg": MAKE,
     "pandas.core.groupby.generic:NamedAgg": MAKE,
@@ -59,9 +90,13 @@ NAMES: dict[str, int] = {
     },
     "pandas:DateOffset": MAKE,
     f"{_OFFSETS}:DateOffset": MAKE,
-    # What a DateOffset holds, plain Python; and the one zone of dateutil that opens no file.
+    # What a DateOffset holds, and zones: plain Python. Those that are called stand for adapters.pandas's own.
     "dateutil.relativedelta:relativedelta": MAKE,
     "dateutil._common:weekday": MAKE,
     "dateutil.tz.tz:tzutc": CALL,
+    "dateutil.tz.tz:tzoffset": CALL,
+    **{f"dateutil.tz.tz:{name}": MAKE for name in ("tzlocal", "tzrange", "tzstr")},
     "pytz:_UTC": CALL,
+    "pytz:_p": CALL,  # stands for adapters.zones.pytz_zone, as the next for pytz_offset
+    "pytz:FixedOffset": CALL,
 }

@@ -1,28 +1,29 @@
 """scikit-learn: estimators and what they hold inside, each read before it got here (`scripts/trust_candidates.py` finds them).
 
-What is made here are classes written in Python whose state is data: their `__setstate__` is BaseEstimator's, which warns
-when the version differs. Everything that holds memory which compiled code indexes without looking (trees, k-d trees, metrics,
-support vectors, and the estimators around them) is rebuilt by `transload.adapters.sklearn`, which looks first, and so is not on this list.
+Estimators, and everything else that holds memory which compiled code indexes without looking (trees, k-d trees, metrics), are rebuilt by
+`transload.adapters.sklearn`, which looks at their state first; their own `__setstate__`, which warns when the version differs, is called there.
+What is made by its name here are classes written in Python whose state is data.
 """
 
 from __future__ import annotations
 
 MAKE, CALL, HAND_ON = 1, 2, 4
 
-_MADE: dict[str, str] = {
-    "sklearn._loss.link": "HalfLogitLink IdentityLink Interval LogLink LogitLink MultinomialLogit",
-    "sklearn._loss.loss":
-        "AbsoluteError ExponentialLoss HalfBinomialLoss HalfGammaLoss HalfMultinomialLoss HalfPoissonLoss HalfSquaredError HalfTweedieLoss "
-        "HalfTweedieLossIdentity HuberLoss PinballLoss",
-    "sklearn.calibration": "CalibratedClassifierCV _CalibratedClassifier _SigmoidCalibration",
+# Not in NAMES: `transload.adapters.sklearn` makes them, and looks at their state.
+ESTIMATORS: dict[str, str] = {
+    "sklearn.calibration": "CalibratedClassifierCV _SigmoidCalibration _TemperatureScaling",
     "sklearn.cluster._affinity_propagation": "AffinityPropagation",
+    "sklearn.cluster._agglomerative": "AgglomerativeClustering FeatureAgglomeration",
     "sklearn.cluster._bicluster": "SpectralBiclustering SpectralCoclustering",
-    "sklearn.cluster._birch": "Birch _CFNode _CFSubcluster",
-    "sklearn.cluster._bisect_k_means": "_BisectingTree",
+    "sklearn.cluster._birch": "Birch",
+    "sklearn.cluster._bisect_k_means": "BisectingKMeans",
     "sklearn.cluster._dbscan": "DBSCAN",
+    "sklearn.cluster._hdbscan.hdbscan": "HDBSCAN",
+    "sklearn.cluster._kmeans": "KMeans MiniBatchKMeans",
     "sklearn.cluster._mean_shift": "MeanShift",
+    "sklearn.cluster._optics": "OPTICS",
     "sklearn.cluster._spectral": "SpectralClustering",
-    "sklearn.compose._column_transformer": "ColumnTransformer make_column_selector",
+    "sklearn.compose._column_transformer": "ColumnTransformer",
     "sklearn.compose._target": "TransformedTargetRegressor",
     "sklearn.covariance._elliptic_envelope": "EllipticEnvelope",
     "sklearn.covariance._empirical_covariance": "EmpiricalCovariance",
@@ -43,13 +44,18 @@ _MADE: dict[str, str] = {
     "sklearn.discriminant_analysis": "LinearDiscriminantAnalysis QuadraticDiscriminantAnalysis",
     "sklearn.dummy": "DummyClassifier DummyRegressor",
     "sklearn.ensemble._bagging": "BaggingClassifier BaggingRegressor",
+    "sklearn.ensemble._forest": "ExtraTreesClassifier ExtraTreesRegressor RandomForestClassifier RandomForestRegressor RandomTreesEmbedding",
+    "sklearn.ensemble._gb": "GradientBoostingClassifier GradientBoostingRegressor",
     "sklearn.ensemble._hist_gradient_boosting.binning": "_BinMapper",
+    "sklearn.ensemble._hist_gradient_boosting.gradient_boosting": "HistGradientBoostingClassifier HistGradientBoostingRegressor",
+    "sklearn.ensemble._iforest": "IsolationForest",
     "sklearn.ensemble._stacking": "StackingClassifier StackingRegressor",
     "sklearn.ensemble._voting": "VotingClassifier VotingRegressor",
     "sklearn.ensemble._weight_boosting": "AdaBoostClassifier AdaBoostRegressor",
     "sklearn.feature_extraction._dict_vectorizer": "DictVectorizer",
+    "sklearn.feature_extraction._hash": "FeatureHasher",
     "sklearn.feature_extraction.image": "PatchExtractor",
-    "sklearn.feature_extraction.text": "TfidfTransformer",
+    "sklearn.feature_extraction.text": "CountVectorizer HashingVectorizer TfidfTransformer TfidfVectorizer",
     "sklearn.feature_selection._from_model": "SelectFromModel",
     "sklearn.feature_selection._rfe": "RFE RFECV",
     "sklearn.feature_selection._sequential": "SequentialFeatureSelector",
@@ -58,11 +64,8 @@ _MADE: dict[str, str] = {
     "sklearn.frozen._frozen": "FrozenEstimator",
     "sklearn.gaussian_process._gpc": "GaussianProcessClassifier _BinaryGaussianProcessClassifierLaplace",
     "sklearn.gaussian_process._gpr": "GaussianProcessRegressor",
-    "sklearn.gaussian_process.kernels":
-        "CompoundKernel ConstantKernel DotProduct ExpSineSquared Exponentiation Matern PairwiseKernel Product RBF RationalQuadratic Sum "
-        "WhiteKernel",
     "sklearn.impute._base": "MissingIndicator SimpleImputer",
-    "sklearn.impute._iterative": "IterativeImputer _ImputerTriplet",
+    "sklearn.impute._iterative": "IterativeImputer",
     "sklearn.impute._knn": "KNNImputer",
     "sklearn.isotonic": "IsotonicRegression",
     "sklearn.kernel_approximation": "AdditiveChi2Sampler Nystroem PolynomialCountSketch RBFSampler SkewedChi2Sampler",
@@ -89,15 +92,11 @@ _MADE: dict[str, str] = {
     "sklearn.manifold._mds": "MDS",
     "sklearn.manifold._spectral_embedding": "SpectralEmbedding",
     "sklearn.manifold._t_sne": "TSNE",
-    "sklearn.metrics._scorer": "_CurveScorer _PassthroughScorer _Scorer",
     "sklearn.mixture._bayesian_mixture": "BayesianGaussianMixture",
     "sklearn.mixture._gaussian_mixture": "GaussianMixture",
     "sklearn.model_selection._classification_threshold": "FixedThresholdClassifier TunedThresholdClassifierCV",
-    "sklearn.model_selection._search": "GridSearchCV ParameterGrid ParameterSampler RandomizedSearchCV",
+    "sklearn.model_selection._search": "GridSearchCV RandomizedSearchCV",
     "sklearn.model_selection._search_successive_halving": "HalvingGridSearchCV HalvingRandomSearchCV",
-    "sklearn.model_selection._split":
-        "GroupKFold GroupShuffleSplit KFold LeaveOneGroupOut LeaveOneOut LeavePGroupsOut LeavePOut PredefinedSplit RepeatedKFold "
-        "RepeatedStratifiedKFold ShuffleSplit StratifiedGroupKFold StratifiedKFold StratifiedShuffleSplit TimeSeriesSplit",
     "sklearn.multiclass": "OneVsOneClassifier OneVsRestClassifier OutputCodeClassifier _ConstantPredictor",
     "sklearn.multioutput": "ClassifierChain MultiOutputClassifier MultiOutputRegressor RegressorChain",
     "sklearn.naive_bayes": "BernoulliNB CategoricalNB ComplementNB GaussianNB MultinomialNB",
@@ -111,8 +110,7 @@ _MADE: dict[str, str] = {
     "sklearn.neighbors._unsupervised": "NearestNeighbors",
     "sklearn.neural_network._multilayer_perceptron": "MLPClassifier MLPRegressor",
     "sklearn.neural_network._rbm": "BernoulliRBM",
-    "sklearn.neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
-    "sklearn.pipeline": "FeatureUnion",
+    "sklearn.pipeline": "FeatureUnion Pipeline",
     "sklearn.preprocessing._data":
         "Binarizer KernelCenterer MaxAbsScaler MinMaxScaler Normalizer PowerTransformer QuantileTransformer RobustScaler StandardScaler",
     "sklearn.preprocessing._discretization": "KBinsDiscretizer",
@@ -124,20 +122,38 @@ _MADE: dict[str, str] = {
     "sklearn.random_projection": "GaussianRandomProjection SparseRandomProjection",
     "sklearn.semi_supervised._label_propagation": "LabelPropagation LabelSpreading",
     "sklearn.semi_supervised._self_training": "SelfTrainingClassifier",
-    "sklearn.svm._classes": "LinearSVC LinearSVR",
+    "sklearn.svm._classes": "LinearSVC LinearSVR NuSVC NuSVR OneClassSVM SVC SVR",
+    "sklearn.tree._classes": "DecisionTreeClassifier DecisionTreeRegressor ExtraTreeClassifier ExtraTreeRegressor",
+}
+
+_MADE: dict[str, str] = {
+    "sklearn._loss.link": "HalfLogitLink IdentityLink Interval LogLink LogitLink MultinomialLogit",
+    "sklearn._loss.loss":
+        "AbsoluteError ExponentialLoss HalfBinomialLoss HalfGammaLoss HalfMultinomialLoss HalfPoissonLoss HalfSquaredError HalfTweedieLoss "
+        "HalfTweedieLossIdentity HuberLoss PinballLoss",
+    "sklearn.calibration": "_CalibratedClassifier",
+    "sklearn.cluster._birch": "_CFNode _CFSubcluster",
+    "sklearn.cluster._bisect_k_means": "_BisectingTree",
+    "sklearn.compose._column_transformer": "make_column_selector",
+    "sklearn.gaussian_process.kernels":
+        "CompoundKernel ConstantKernel DotProduct ExpSineSquared Exponentiation Matern PairwiseKernel Product RBF RationalQuadratic Sum WhiteKernel",
+    "sklearn.impute._iterative": "_ImputerTriplet",
+    "sklearn.metrics._scorer": "_CurveScorer _PassthroughScorer _Scorer",
+    "sklearn.model_selection._classification_threshold": "_CurveScorer",  # its home in scikit-learn 1.5
+    "sklearn.model_selection._search": "ParameterGrid ParameterSampler",
+    "sklearn.model_selection._split":
+        "GroupKFold GroupShuffleSplit KFold LeaveOneGroupOut LeaveOneOut LeavePGroupsOut LeavePOut PredefinedSplit RepeatedKFold "
+        "RepeatedStratifiedKFold ShuffleSplit StratifiedGroupKFold StratifiedKFold StratifiedShuffleSplit TimeSeriesSplit",
+    "sklearn.neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
     "sklearn.utils._bunch": "Bunch",
     "sklearn.utils._metadata_requests": "MetadataRequest MethodMetadataRequest",
 }
 
 _CALLED: dict[str, str] = {
-    "sklearn._loss._loss":
-        "CyAbsoluteError CyExponentialLoss CyHalfBinomialLoss CyHalfGammaLoss CyHalfPoissonLoss CyHalfSquaredError CyHalfTweedieLoss "
-        "CyHalfTweedieLossIdentity CyHuberLoss CyPinballLoss",
     "sklearn.linear_model._sgd_fast": "EpsilonInsensitive Hinge ModifiedHuber SquaredEpsilonInsensitive SquaredHinge",
 }
 
 _FUNCTIONS: dict[str, str] = {
-    "sklearn._loss._loss": "CyHalfMultinomialLoss",
     "sklearn.cluster._kmeans": "_kmeans_single_lloyd",
     "sklearn.feature_selection._mutual_info": "mutual_info_classif mutual_info_regression",
     "sklearn.feature_selection._univariate_selection": "chi2 f_classif f_regression r_regression",
@@ -162,5 +178,3 @@ for _table, _roles in ((_MADE, MAKE), (_CALLED, CALL), (_FUNCTIONS, HAND_ON)):
     for _module, _names in _table.items():
         for _name in _names.split():
             NAMES[f"{_module}:{_name}"] = NAMES.get(f"{_module}:{_name}", 0) | _roles
-# Stands for adapters.sklearn.multinomial_loss.
-NAMES["sklearn._loss._loss:__pyx_unpickle_CyHalfMultinomialLoss"] = CALL

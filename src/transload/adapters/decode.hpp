@@ -42,15 +42,27 @@ namespace transload {
 
 namespace detail {
 
+/// What the objects of one decode may still take. C++ values have no sharing: a list that names another one twice, which names …,
+/// has exponentially many elements when it is copied out.
+struct Budget {
+  std::uint64_t left = 0;
+
+  void take(std::uint64_t n, std::uint64_t nbytes_each = 1) {
+    expects(n <= left / nbytes_each, ErrorKind::exhausted, "the message refers to its parts so often that C++ objects, which share nothing, take too much memory");
+    left -= n * nbytes_each;
+  }
+};
+
 /// Where in the object a decoder is; on the stack, spelled out only when an error needs it.
 struct Path {
   Path const* up = nullptr;
   std::string_view name;
   std::size_t index = 0;
   std::size_t depth = 0;
+  Budget* budget = nullptr;
 
-  [[nodiscard]] Path field(std::string_view field_name) const { return deeper({this, field_name, 0, depth + 1}); }
-  [[nodiscard]] Path element(std::size_t i) const { return deeper({this, {}, i, depth + 1}); }
+  [[nodiscard]] Path field(std::string_view field_name) const { return deeper({this, field_name, 0, depth + 1, budget}); }
+  [[nodiscard]] Path element(std::size_t i) const { return deeper({this, {}, i, depth + 1, budget}); }
   [[nodiscard]] std::string text() const {
     if (up == nullptr) return "root";
     return name.empty() ? cat(up->text(), "[", index, "]") : cat(up->text(), ".", name);
@@ -60,6 +72,7 @@ struct Path {
   static Path deeper(Path path) {
     // A class that contains itself would follow a cycle forever.
     expects(path.depth <= 500, ErrorKind::malformed, "root: nested deeper than 500 C++ objects");
+    path.budget->take(32);  // about what the smallest element and its place take
     return path;
   }
 };
@@ -110,9 +123,10 @@ void append_items(std::vector<T>& out, NdView const& array) {
 }
 
 template <class T>
-std::vector<T> items_of(NdView const& array) {
+std::vector<T> items_of(NdView const& array, Budget& budget) {
   expects(array.ndim() == 1, ErrorKind::malformed, [&] { return cat("an array of ", array.ndim(), " dimensions where 1 is needed"); });
   DType const& dtype = array.dtype();
+  budget.take(array.size(), sizeof(T));
   if constexpr (!std::same_as<T, bool>) {
     if (dtype_fits(dtype, dtype_kind<T>(), sizeof(T))) return array.as<T>().to_vector();
   }
@@ -210,7 +224,10 @@ T read(Value const& value, Path const& path) {
     return static_cast<T>(read<std::underlying_type_t<T>>(value, path));
   } else if constexpr (std::is_arithmetic_v<T> || std::same_as<T, std::complex<double>> || std::same_as<T, std::string> ||
                        std::same_as<T, std::string_view> || std::same_as<T, std::span<std::byte const>>) {
-    return with_path(path, [&] { return value.as<T>(); });
+    return with_path(path, [&] {
+      if constexpr (std::same_as<T, std::string>) path.budget->take(value.as<std::string_view>().size());
+      return value.as<T>();
+    });
   } else if constexpr (Optional<T>) {
     if (value.is_none()) return std::nullopt;
     return read<typename T::value_type>(value, path);
@@ -218,7 +235,11 @@ T read(Value const& value, Path const& path) {
     if (value.is_none()) return nullptr;
     return std::make_unique<typename T::element_type>(read<typename T::element_type>(value, path.element(0)));
   } else if constexpr (std::same_as<T, std::vector<std::byte>>) {
-    auto const bytes = with_path(path, [&] { return value.as<std::span<std::byte const>>(); });
+    auto const bytes = with_path(path, [&] {
+      auto const found = value.as<std::span<std::byte const>>();
+      path.budget->take(found.size());
+      return found;
+    });
     return T(bytes.begin(), bytes.end());
   } else if constexpr (is_array<T>::value) {
     using Item = typename T::value_type;
@@ -228,7 +249,7 @@ T read(Value const& value, Path const& path) {
     };
     if constexpr (ArrayItem<Item>) {
       if (value.kind() == ValueKind::array) {
-        auto const items = with_path(path, [&] { return items_of<Item>(value.array()); });
+        auto const items = with_path(path, [&] { return items_of<Item>(value.array(), *path.budget); });
         check(items.size());
         std::copy(items.begin(), items.end(), out.begin());
         return out;
@@ -254,7 +275,7 @@ T read(Value const& value, Path const& path) {
   } else if constexpr (Sequence<T>) {
     using Item = typename T::value_type;
     if constexpr (is_vector<T>::value && ArrayItem<Item>) {
-      if (value.kind() == ValueKind::array) return with_path(path, [&] { return items_of<Item>(value.array()); });
+      if (value.kind() == ValueKind::array) return with_path(path, [&] { return items_of<Item>(value.array(), *path.budget); });
     }
     T out;
     if constexpr (std::same_as<Item, std::string>) {
@@ -263,6 +284,7 @@ T read(Value const& value, Path const& path) {
           NdView const array = value.array();
           expects(array.ndim() == 1, ErrorKind::malformed, [&] { return cat("an array of ", array.ndim(), " dimensions where 1 is needed"); });
           array.for_each_item([&](std::span<std::byte const> item) {
+            path.budget->take(sizeof(std::string) + item.size());
             out.insert(out.end(), text_of(array.dtype(), item));
             return true;
           });
@@ -355,10 +377,13 @@ void write(Encoder& encoder, T const& object) {
 
 /// Reads `value` into a T; see the table at the top.
 ///
-/// @throws Error{malformed} with the path of the field that does not fit, what came and what was needed.
+/// @throws Error{malformed} with the path of the field that does not fit, what came and what was needed; Error{exhausted} where
+/// parts that are referred to again and again would take more than a gigabyte and 64 times the bytes of the message.
 template <class T>
 [[nodiscard]] T decode(Value const& value) {
-  return detail::read<T>(value, detail::Path{});
+  // What is referred to often may be copied often, up to a gigabyte and 64 times the message.
+  detail::Budget budget{(std::uint64_t{1} << 30) + 64 * value.message_nbytes()};
+  return detail::read<T>(value, detail::Path{.up = nullptr, .name = {}, .index = 0, .depth = 0, .budget = &budget});
 }
 
 /// Writes `object` as the next node of `encoder`. Arrays and bytes are borrowed from it.

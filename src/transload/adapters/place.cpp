@@ -15,14 +15,20 @@ using msgpack::Type;
 
 /// Deeper places are cut; the walk is recursive and only words come out of it.
 constexpr std::size_t depth_in_words = 500;
+/// Parts of a path that are shown at its beginning, and as many at its end.
+constexpr std::size_t parts_in_words = 20;
 
 /// Reads nodes in order, keeping the path, until it is behind the byte that is asked for.
 class Walk {
  public:
-  Walk(std::span<std::byte const> bytes, Header const& header) : header_(header), reader_(bytes) { reader_.seek(header.root_offset); }
+  Walk(std::span<std::byte const> bytes, Header const& header) : header_(header), reader_(bytes) {}
 
   std::string place_of(std::size_t offset) {
+    // Which node is the last that begins is known when the next one does, so its path is put together by a second walk.
     target_ = offset;
+    run();
+    target_ = last_;
+    in_words_ = true;
     run();
     return found_.empty() ? "obj" : found_;
   }
@@ -37,6 +43,10 @@ class Walk {
   struct Done {};
 
   void run() {
+    reader_.seek(header_.root_offset);
+    depth_ = 0;
+    path_.clear();
+    marked_.clear();
     try {
       node();
     } catch (Done const&) {
@@ -47,8 +57,15 @@ class Walk {
   void begin(std::size_t at) {
     if (name_) return;
     if (at > target_) throw Done{};
+    last_ = at;
+    if (!in_words_ || at != target_) return;
     found_ = "obj";
-    for (std::string const& part : path_) found_ += part;
+    for (std::size_t i = 0; i < path_.size(); ++i) {
+      bool const shown = i < parts_in_words || path_.size() - i <= parts_in_words;
+      if (shown) found_ += path_[i];
+      if (i == parts_in_words && !shown) found_ += "…";
+    }
+    throw Done{};
   }
 
   void uses(std::size_t at, std::uint64_t name) {
@@ -106,13 +123,15 @@ class Walk {
   void node() {
     std::size_t const at = reader_.offset();
     begin(at);
-    if (path_.size() > depth_in_words) return reader_.skip();
+    if (depth_ > depth_in_words) return reader_.skip();
+    ++depth_;
     Token const token = reader_.next();
     if (token.type == Type::map) {
       for (std::size_t i = 0; i < token.size; ++i) pair();
     } else if (token.type == Type::array && token.size > 0) {
       tagged(at, token.size - 1);
     }
+    --depth_;
   }
 
   void tagged(std::size_t at, std::size_t n) {
@@ -162,6 +181,7 @@ class Walk {
       case Op::reduce:
       case Op::new_:
       case Op::new_kw: {
+        if (n < (op == Op::new_kw ? 3U : 2U)) throw Done{};
         uses(at, reader_.count("name", UINT32_MAX));
         nodes(reader_.array("arguments"), ".__reduce__()");
         std::size_t fields = n - 2;
@@ -182,6 +202,7 @@ class Walk {
         uses(at, reader_.count("name", UINT32_MAX));
         return node();
       case Op::object_array:
+        if (n < 2) throw Done{};
         reader_.skip();
         reader_.skip();
         return nodes(n - 2);
@@ -203,6 +224,9 @@ class Walk {
   Header const& header_;
   Reader reader_;
   std::size_t target_ = 0;
+  std::size_t last_ = 0;   // the last node that begins at the target or before
+  std::size_t depth_ = 0;
+  bool in_words_ = false;
   std::optional<std::size_t> name_;
   std::optional<std::size_t> use_;
   std::string found_;

@@ -120,13 +120,13 @@ constexpr std::uint32_t kwargs_at = 5;
 /// A parsed message: nodes in one arena, their children in another, all by index.
 class Document : public std::enable_shared_from_this<Document> {
  public:
-  Document(Message message, std::optional<Container> container, Resource& resource)
+  Document(Message message, std::optional<Container> container, Resource& resource, std::optional<std::uint64_t> most_nbytes)
       : message_(std::move(message)),
         container_(std::move(container)),
         resource_(&resource),
         header_(Header::parse(message_.header.bytes(), message_.frames.size())),
         payloads_(header_, message_.frames, resource) {
-    open_frames(header_, message_.frames, resource, /*check_xxh3=*/!container_);
+    open_frames(header_, message_.frames, resource, {.check_xxh3 = !container_, .most_nbytes = most_nbytes});
     payloads_ = Payloads(header_, message_.frames, resource);
   }
 
@@ -138,6 +138,7 @@ class Document : public std::enable_shared_from_this<Document> {
   [[nodiscard]] Node const& node(std::uint32_t i) const noexcept { return nodes_[i]; }
   [[nodiscard]] std::uint32_t child(Node const& node, std::size_t i) const noexcept { return children_[node.span.first + i]; }
   [[nodiscard]] Header const& header() const noexcept { return header_; }
+  [[nodiscard]] std::uint64_t nbytes() const noexcept { return message_.nbytes(); }
   [[nodiscard]] ArrayNode const& array(std::uint32_t i) const noexcept { return arrays_[i]; }
   [[nodiscard]] std::span<std::byte const> header_bytes(std::uint32_t offset, std::uint32_t size) const noexcept {
     return message_.header.bytes().subspan(offset, size);
@@ -183,6 +184,7 @@ class Document : public std::enable_shared_from_this<Document> {
 
   std::uint32_t parse() {
     nodes_.reserve(64);
+    table_dtypes_.resize(header_.dtypes.size());
     new_node(ValueKind::none).flags = node_flags::usable;
     new_node(ValueKind::boolean).flags = node_flags::usable;
     new_node(ValueKind::boolean).flags = node_flags::usable;
@@ -212,6 +214,7 @@ class Document : public std::enable_shared_from_this<Document> {
     memo_.clear();
     memo_.shrink_to_fit();
     dtypes_by_text_.clear();
+    table_dtypes_.clear();
     return children_[root];
   }
 
@@ -437,6 +440,20 @@ class Document : public std::enable_shared_from_this<Document> {
 
   std::shared_ptr<DType const> dtype(Reader& reader, bool objects) {
     std::size_t const at = reader.offset();
+    if (!Reader::is_array(reader.peek()) && !reader.next_is_str()) {  // an index into the table
+      auto const i = reader.count("dtype", limits::table_entries);
+      if (i >= header_.dtypes.size()) Reader::fail_at(at, cat("dtype: ", i, " of ", header_.dtypes.size(), " in meta !dtypes"));
+      // Each entry is read once: a few bytes name a long dtype again and again.
+      std::shared_ptr<DType const>& entry = table_dtypes_[i];
+      if (entry == nullptr) {
+        Reader apart(message_.header.bytes());
+        apart.seek(header_.dtypes[i]);
+        if (!Reader::is_array(apart.peek()) && !apart.next_is_str()) Reader::fail_at(apart.offset(), "meta !dtypes: neither str nor array");
+        entry = dtype(apart, true);
+      }
+      if (!objects && !entry->raw()) Reader::fail_at(at, cat("dtype ", entry->text(), ": objects cannot come from raw bytes"));
+      return entry;
+    }
     Reader ahead = reader;
     ahead.skip();
     auto const raw = reader.since(at).data();
@@ -796,6 +813,7 @@ class Document : public std::enable_shared_from_this<Document> {
   std::vector<Open> open_;
   std::vector<std::uint32_t> memo_;
   std::unordered_map<std::string_view, std::shared_ptr<DType const>> dtypes_by_text_;
+  std::vector<std::shared_ptr<DType const>> table_dtypes_;  // of meta !dtypes, once asked for
 };
 
 }  // namespace detail
@@ -805,18 +823,18 @@ namespace flags = detail::node_flags;
 
 Value::Value() = default;
 
-Value Value::open(Message message, Resource& resource) {
-  return detail::Document::open(std::make_shared<detail::Document>(std::move(message), std::nullopt, resource));
+Value Value::open(Message message, Resource& resource, std::optional<std::uint64_t> most_nbytes) {
+  return detail::Document::open(std::make_shared<detail::Document>(std::move(message), std::nullopt, resource, most_nbytes));
 }
 
-Value Value::open(Container container, Resource& resource) {
+Value Value::open(Container container, Resource& resource, std::optional<std::uint64_t> most_nbytes) {
   Message message = container.message(Check::lazy);
   // A compressed frame is read when the message is opened; so it is checked then.
   Header const header = Header::parse(message.header.bytes(), message.frames.size());
   for (std::size_t i = 0; i < header.frame_codec.size() && i < container.nframes(); ++i) {
     if (!header.frame_codec[i].empty()) container.check_frame(i);
   }
-  return detail::Document::open(std::make_shared<detail::Document>(std::move(message), std::move(container), resource));
+  return detail::Document::open(std::make_shared<detail::Document>(std::move(message), std::move(container), resource, most_nbytes));
 }
 
 ValueKind Value::kind() const noexcept { return document_ == nullptr ? ValueKind::none : document_->node(node_).kind; }
@@ -1208,6 +1226,8 @@ std::string_view Value::format() const {
   if (kind() != ValueKind::memoryview) wrong("a memoryview");
   return document_->array(document_->node(node_).which).format;
 }
+
+std::uint64_t Value::message_nbytes() const noexcept { return document_ == nullptr ? 0 : document_->nbytes(); }
 
 ArrowView Value::arrow() const {
   if (kind() != ValueKind::arrow) wrong("Arrow data");

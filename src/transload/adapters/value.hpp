@@ -75,10 +75,15 @@ class Value {
   /// Reads `message`, which the values keep alive: header and tree are checked whole, frames are checked against the
   /// header and (meta `xxh3`) their checksums; bytes of arrays are used where they lie.
   ///
-  /// @throws Error{malformed} with field and byte offset; Error{unsupported} for codecs and kinds not known here.
-  [[nodiscard]] static Value open(Message message, Resource& resource = default_resource());
-  /// Reads the container's message. A frame's checksum is compared when it is used for the first time.
-  [[nodiscard]] static Value open(Container container, Resource& resource = default_resource());
+  /// Compressed frames are opened into blocks of `resource`; more than `most_nbytes` of them together (nothing: the memory
+  /// of this machine) are refused before the first is.
+  ///
+  /// @throws Error{malformed} with field and byte offset; Error{unsupported} for kinds of memory not known here;
+  /// Error{exhausted} beyond `most_nbytes`.
+  [[nodiscard]] static Value open(Message message, Resource& resource = default_resource(), std::optional<std::uint64_t> most_nbytes = {});
+  /// Reads the container's message. A frame's checksum is compared when it is used for the first time; that of a compressed
+  /// one now, before it is opened.
+  [[nodiscard]] static Value open(Container container, Resource& resource = default_resource(), std::optional<std::uint64_t> most_nbytes = {});
 
   [[nodiscard]] ValueKind kind() const noexcept;
   [[nodiscard]] bool is_none() const noexcept { return kind() == ValueKind::none; }
@@ -148,6 +153,9 @@ class Value {
   [[nodiscard]] bool readonly() const noexcept;
   /// The struct-module format of a memoryview.
   [[nodiscard]] std::string_view format() const;
+
+  /// Bytes of header and frames of the message that this value is part of.
+  [[nodiscard]] std::uint64_t message_nbytes() const noexcept;
 
   /// Arrow data. Include adapters/arrow_view.hpp.
   [[nodiscard]] ArrowView arrow() const;

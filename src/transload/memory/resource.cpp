@@ -1,7 +1,10 @@
 #include "transload/memory/resource.hpp"
 
+#include <unistd.h>
+
 #include <bit>
 #include <new>
+#include <pthread.h>
 
 #include "transload/base/error.hpp"
 #include "transload/memory/cuda.hpp"
@@ -53,6 +56,15 @@ static_assert(class_nbytes(class_of(std::size_t{1} << 40)) == std::size_t{1} << 
 static_assert(class_nbytes(class_of((std::size_t{1} << 40) + 1)) == std::size_t{5} << 38);
 
 constexpr std::size_t largest_pooled = std::size_t{1} << 60;
+
+PoolResource* pool_of_process = nullptr;
+
+PoolResource* make_pool_of_process() {
+  static auto* const host = new HostResource;
+  pool_of_process = new PoolResource(*host);
+  ::pthread_atfork([] { pool_of_process->lock(); }, [] { pool_of_process->unlock(); }, [] { pool_of_process->unlock(); });
+  return pool_of_process;
+}
 
 }  // namespace
 
@@ -123,6 +135,11 @@ std::size_t PoolResource::idle_nbytes() const noexcept {
   return idle_nbytes_;
 }
 
+std::uint64_t physical_nbytes() noexcept {
+  static std::uint64_t const nbytes = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return nbytes;
+}
+
 Resource& default_resource(MemoryKind kind) {
   if (kind != MemoryKind::host) {
     char const* const reason = !built_with_cuda()   ? "this library was built without CUDA"
@@ -131,9 +148,15 @@ Resource& default_resource(MemoryKind kind) {
     raise(ErrorKind::unsupported, cat(to_string(kind), " memory: ", reason));
   }
   // Never destroyed: buffers of other statics and of a Python that shuts down may be given back later.
-  static auto* const host = new HostResource;
-  static auto* const pool = new PoolResource(*host);
+  static auto* const pool = make_pool_of_process();
   return *pool;
 }
+
+namespace {
+
+// Made while the library is loaded: a fork in the midst of the first use would leave the child a pool that nobody goes on making, and a wait for it.
+[[maybe_unused]] Resource const& made_at_load = default_resource();
+
+}  // namespace
 
 }  // namespace transload

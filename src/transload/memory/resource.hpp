@@ -68,6 +68,9 @@ class PoolResource final : public Resource {
 
   /// Gives every idle block back to `upstream`.
   void release() noexcept;
+  /// Makes the other threads of this process wait, so that a fork finds the pool whole; the one that forks calls `unlock` in parent and child.
+  void lock() { mutex_.lock(); }
+  void unlock() noexcept { mutex_.unlock(); }
   /// Bytes that lie idle now.
   [[nodiscard]] std::size_t idle_nbytes() const noexcept;
 
@@ -87,7 +90,11 @@ class PoolResource final : public Resource {
   std::size_t idle_nbytes_ = 0;
 };
 
-/// The process's resource for `kind`: for host memory a `PoolResource` that is never destroyed.
+/// Bytes of memory that this machine has.
+[[nodiscard]] std::uint64_t physical_nbytes() noexcept;
+
+/// The process's resource for `kind`: for host memory a `PoolResource` that is never destroyed. The child of a fork uses it as its parent does,
+/// whatever other threads of the parent were doing.
 ///
 /// @throws Error{unsupported} for pinned and device memory, with the reason: no CUDA in the build, no GPU here, or
 /// not built yet in this version.

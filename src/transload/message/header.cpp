@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "transload/base/error.hpp"
 #include "transload/base/limits.hpp"
@@ -26,34 +27,53 @@ std::string_view text(Reader& reader, std::string_view field) {
   return value;
 }
 
-void read_meta(Reader& reader, Header& header) {
+void read_meta(Reader& reader, Header& header, std::size_t most_frames) {
+  // One entry a frame: not more than there are, whatever the count says.
+  auto const frames_table = [&](std::string_view field) {
+    std::size_t const at = reader.offset();
+    std::size_t const k = table(reader, field);
+    if (k > most_frames) Reader::fail_at(at, cat(field, ": ", k, " entries, one for each of ", most_frames, " frames is needed"));
+    return k;
+  };
+  constexpr std::array<std::string_view, 5> known{"families", "xxh3", "!codec", "!kinds", "!dtypes"};
+  std::array<bool, known.size()> seen{};
   std::size_t const n = reader.map("meta");
   for (std::size_t i = 0; i < n; ++i) {
     std::size_t const at = reader.offset();
     std::string_view const key = text(reader, "meta key");
+    auto const which = static_cast<std::size_t>(std::find(known.begin(), known.end(), key) - known.begin());
+    if (which < known.size() && std::exchange(seen[which], true)) Reader::fail_at(at, cat("meta key ", key, " comes twice"));
     if (key == "families") {
       for (std::size_t k = table(reader, "meta families"); k > 0; --k) header.families.push_back(text(reader, "meta families"));
     } else if (key == "xxh3") {
-      for (std::size_t k = table(reader, "meta xxh3"); k > 0; --k) {
+      for (std::size_t k = frames_table("meta xxh3"); k > 0; --k) {
         std::size_t const value_at = reader.offset();
         auto const token = reader.next();
-        if (token.type != msgpack::Type::integer && token.type != msgpack::Type::big_unsigned) {
-          Reader::fail_at(value_at, "meta xxh3: not an int");
+        if (token.type != msgpack::Type::big_unsigned && (token.type != msgpack::Type::integer || token.integer < 0)) {
+          Reader::fail_at(value_at, "meta xxh3: not an int of 0 or more");
         }
         header.frame_xxh3.push_back(token.big_unsigned);
       }
     } else if (key == "!codec") {
-      for (std::size_t k = table(reader, "meta !codec"); k > 0; --k) {
+      header.codec_offset = reader.offset();
+      for (std::size_t k = frames_table("meta !codec"); k > 0; --k) {
+        std::size_t const value_at = reader.offset();
         if (reader.peek() == 0xc0) {
           reader.skip();
           header.frame_codec.emplace_back();
         } else {
           header.frame_codec.push_back(text(reader, "meta !codec"));
+          if (header.frame_codec.back().empty()) Reader::fail_at(value_at, "meta !codec: a name without a letter");
         }
       }
     } else if (key == "!kinds") {
       for (std::size_t k = table(reader, "meta !kinds"); k > 0; --k) {
         header.payload_kinds.push_back(static_cast<std::uint8_t>(reader.count("meta !kinds", 2)));
+      }
+    } else if (key == "!dtypes") {
+      for (std::size_t k = table(reader, "meta !dtypes"); k > 0; --k) {
+        header.dtypes.push_back(reader.offset());
+        reader.skip();
       }
     } else if (!key.empty() && key.front() == '!') {
       Reader::fail_at(at, cat("meta key ", key, " is not known to this version and must be"));
@@ -143,7 +163,7 @@ Header Header::parse(std::span<std::byte const> bytes, std::size_t most_frames) 
     Reader::fail_at(1, cat("version: ", version, " is not known here; this reader knows ", format_version));
   }
   if (parts != 7) Reader::fail_at(0, cat("header: ", parts, " elements, version 1 has 7"));
-  read_meta(reader, header);
+  read_meta(reader, header, most_frames);
   read_names(reader, header);
   read_shapes(reader, header);
   std::size_t const layout_at = reader.offset();
@@ -176,6 +196,50 @@ void Header::check_frames(std::span<std::uint64_t const> frame_nbytes) const {
   }
 }
 
+msgpack::Packer with_stored(std::span<std::byte const> header, std::span<std::string_view const> frame_codec,
+                            std::span<std::uint64_t const> frame_xxh3) {
+  Reader reader(header);
+  expects(reader.array("header") == 7, ErrorKind::malformed, "header: version 1 has 7 elements");
+  reader.skip();  // version
+  std::size_t const meta_at = reader.offset();
+  std::size_t const n = reader.map("meta");
+  msgpack::Packer kept;
+  std::size_t nkept = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    std::size_t const at = reader.offset();
+    std::string_view const key = reader.str("meta key");
+    reader.skip();
+    if (key == "!codec" || key == "xxh3") continue;
+    kept.raw(reader.since(at));
+    ++nkept;
+  }
+  msgpack::Packer out;
+  out.reserve(header.size() + 16 + 5 * frame_codec.size() + 9 * frame_xxh3.size());
+  out.raw(header.first(meta_at));
+  out.map(nkept + (frame_codec.empty() ? 0 : 1) + (frame_xxh3.empty() ? 0 : 1));
+  out.raw(kept.bytes());
+  if (!frame_codec.empty()) {
+    out.str("!codec");
+    out.array(frame_codec.size());
+    for (std::string_view const codec : frame_codec) {
+      if (codec.empty()) {
+        out.nil();
+      } else {
+        out.str(codec);
+      }
+    }
+  }
+  if (!frame_xxh3.empty()) {
+    out.str("xxh3");
+    out.array(frame_xxh3.size());
+    for (std::uint64_t const sum : frame_xxh3) out.unsigned_integer(sum);
+  }
+  out.raw(header.subspan(reader.offset()));
+  expects(out.size() <= limits::header_nbytes, ErrorKind::unsupported,
+          [&] { return cat("the header has ", out.size(), " bytes, ", limits::header_nbytes, " are the most"); });
+  return out;
+}
+
 std::uint32_t HeaderWriter::add_name(std::string_view name) {
   names_.str(name);
   return static_cast<std::uint32_t>(nnames_++);
@@ -203,14 +267,22 @@ std::uint32_t HeaderWriter::add_payload(std::span<std::byte const> bytes) {
   return static_cast<std::uint32_t>(payloads_.size() - 1);
 }
 
+std::uint32_t HeaderWriter::add_dtype(std::span<std::byte const> raw) {
+  auto const number = static_cast<std::uint32_t>(dtype_numbers_.size());
+  auto const [entry, added] = dtype_numbers_.try_emplace(std::string(reinterpret_cast<char const*>(raw.data()), raw.size()), number);
+  if (added) dtypes_.raw(raw);
+  return entry->second;
+}
+
 void HeaderWriter::add_family(std::string_view family) {
   if (std::find(families_.begin(), families_.end(), family) == families_.end()) families_.emplace_back(family);
 }
 
 msgpack::Packer HeaderWriter::finish(std::optional<LayoutLimits> wish, Layout& layout) {
-  expects(nnames_ <= limits::table_entries && nshapes_ <= limits::table_entries && sizes_.size() <= limits::table_entries,
+  expects(nnames_ <= limits::table_entries && nshapes_ <= limits::table_entries && sizes_.size() <= limits::table_entries &&
+              dtype_numbers_.size() <= limits::table_entries,
           ErrorKind::unsupported,
-          [&] { return cat(nnames_, " names, ", nshapes_, " shapes, ", sizes_.size(), " payloads; ", limits::table_entries, " are the most"); });
+          [&] { return cat(nnames_, " names, ", nshapes_, " shapes, ", sizes_.size(), " payloads, ", dtype_numbers_.size(), " dtypes; ", limits::table_entries, " are the most"); });
   merge_overlaps(payloads_, sizes_);
   LayoutLimits const limits = wish ? *wish : default_limits(sizes_);
   layout = Layout::plan(sizes_, limits);
@@ -221,11 +293,16 @@ msgpack::Packer HeaderWriter::finish(std::optional<LayoutLimits> wish, Layout& l
   out.unsigned_integer(format_version);
   // "host" alone is what a reader assumes.
   bool const plain = families_.empty() || (families_.size() == 1 && families_.front() == "host");
-  out.map(plain ? 0 : 1);
+  out.map((plain ? 0 : 1) + (dtype_numbers_.empty() ? 0 : 1));
   if (!plain) {
     out.str("families");
     out.array(families_.size());
     for (std::string const& family : families_) out.str(family);
+  }
+  if (!dtype_numbers_.empty()) {
+    out.str("!dtypes");
+    out.array(dtype_numbers_.size());
+    out.raw(dtypes_.bytes());
   }
   out.array(nnames_);
   out.raw(names_.bytes());

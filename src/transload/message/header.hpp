@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "transload/base/limits.hpp"
@@ -42,7 +43,9 @@ struct Header {
   std::vector<std::string_view> families;     ///< meta "families"
   std::vector<std::uint64_t> frame_xxh3;      ///< meta "xxh3": empty or one a frame
   std::vector<std::string_view> frame_codec;  ///< meta "!codec": empty or one a frame, "" for none
+  std::size_t codec_offset = 0;               ///< where "!codec" begins in the header's bytes
   std::vector<std::uint8_t> payload_kinds;    ///< meta "!kinds": empty or one a payload
+  std::vector<std::size_t> dtypes;            ///< meta "!dtypes": where each begins in the header's bytes; not looked at yet
   std::size_t root_offset = 0;                ///< where root begins in the header's bytes
 
   /// Checks version, tables, limits and that nothing follows; does not descend into root. A reader that has the frames
@@ -54,6 +57,12 @@ struct Header {
   /// Throws Error{malformed} unless the frames have the number and sizes that the layout says.
   void check_frames(std::span<std::uint64_t const> frame_nbytes) const;
 };
+
+/// `header` with meta `!codec` and `xxh3` as given (one entry a frame; left out where empty) in place of its own.
+///
+/// @throws Error{malformed} for bytes that are no header.
+[[nodiscard]] msgpack::Packer with_stored(std::span<std::byte const> header, std::span<std::string_view const> frame_codec,
+                                          std::span<std::uint64_t const> frame_xxh3);
 
 /// Collects the parts of a header while an object is walked, and writes them down.
 ///
@@ -67,6 +76,8 @@ class HeaderWriter {
   std::uint32_t add_name_by_value(std::span<std::byte const> pickle);  ///< marks the message as family pickle
   std::uint32_t add_shape(std::optional<std::uint32_t> cls, std::span<std::string_view const> keys);
   std::uint32_t add_payload(std::span<std::byte const> bytes);
+  /// A dtype for the table in meta: raw as in ARRAY, and not a str. Equal ones share an entry.
+  std::uint32_t add_dtype(std::span<std::byte const> raw);
   void add_family(std::string_view family);  ///< kept once, in order
 
   [[nodiscard]] std::span<std::span<std::byte const> const> payloads() const noexcept { return payloads_; }
@@ -85,6 +96,8 @@ class HeaderWriter {
   std::vector<std::span<std::byte const>> payloads_;
   std::vector<PayloadSize> sizes_;
   std::vector<std::string> families_;
+  msgpack::Packer dtypes_;
+  std::unordered_map<std::string, std::uint32_t> dtype_numbers_;  ///< by the bytes
 };
 
 /// Throws Error{malformed} unless `text` is valid UTF-8 (no surrogates, no overlong forms).

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "transload/base/error.hpp"
+#include "transload/base/limits.hpp"
 #include "transload/message/checksum.hpp"
 #include "transload/message/codec.hpp"
 
@@ -72,32 +73,64 @@ Message make_message(HeaderWriter& writer, std::optional<LayoutLimits> limits, R
   return message;
 }
 
-void open_frames(Header const& header, std::vector<Buffer>& frames, Resource& resource, bool check_xxh3) {
+std::vector<Buffer> unpack_frames(Header const& header, std::span<std::span<std::byte const> const> stored, Resource& resource,
+                                  OpenOptions options) {
   std::vector<std::uint64_t> nbytes;
-  nbytes.reserve(frames.size());
+  nbytes.reserve(stored.size());
+  for (auto const bytes : stored) nbytes.push_back(bytes.size());
+  header.check_frames(nbytes);
+  if (options.check_xxh3) {
+    for (std::size_t i = 0; i < header.frame_xxh3.size(); ++i) {
+      expects(xxh3(stored[i]) == header.frame_xxh3[i], ErrorKind::malformed,
+              [&] { return cat("frame ", i, ": its bytes are not those of its checksum (XXH3)"); });
+    }
+  }
+  std::vector<Buffer> unpacked(stored.size());
+  if (header.frame_codec.empty()) return unpacked;
+
+  auto const of_frame = [](std::size_t i, auto&& act) {
+    try {
+      act();
+    } catch (Error const& error) {
+      raise(error.kind(), cat("frame ", i, ": ", error.what()));
+    }
+  };
+  std::uint64_t const most = options.most_nbytes ? *options.most_nbytes : physical_nbytes();
+  std::uint64_t claimed = 0;
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    std::string_view const codec = header.frame_codec[i];
+    if (codec.empty()) continue;
+    expects(knows_codec(codec), ErrorKind::malformed, [&] {
+      return cat("byte ", header.codec_offset, ": meta !codec: frame ", i, ": compressed with ", codec, ", a codec that is missing here; lz4 and zstd are known");
+    });
+    of_frame(i, [&] { check_ratio(codec, stored[i].size(), header.layout.frame_nbytes[i]); });
+    claimed += std::min(header.layout.frame_nbytes[i], limits::payload_nbytes);
+    expects(claimed <= most, ErrorKind::exhausted,
+            [&] { return cat("frame ", i, ": the compressed frames up to here claim ", claimed, " bytes, the limit is ", most); });
+  }
+  Decompressor decompressor;
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    if (header.frame_codec[i].empty()) continue;
+    of_frame(i, [&] { unpacked[i] = decompressor.decompress(header.frame_codec[i], stored[i], header.layout.frame_nbytes[i], resource); });
+  }
+  return unpacked;
+}
+
+void open_frames(Header const& header, std::vector<Buffer>& frames, Resource& resource, OpenOptions options) {
+  std::vector<std::span<std::byte const>> stored;
+  stored.reserve(frames.size());
   for (std::size_t i = 0; i < frames.size(); ++i) {
     expects(frames[i].kind() != MemoryKind::device, ErrorKind::unsupported,
             [&] { return cat("frame ", i, ": device memory, this version reads host frames"); });
-    nbytes.push_back(frames[i].nbytes());
+    stored.push_back(frames[i].bytes());
   }
   for (std::size_t p = 0; p < header.payload_kinds.size(); ++p) {
     expects(header.payload_kinds[p] != static_cast<std::uint8_t>(MemoryKind::device), ErrorKind::unsupported,
             [&] { return cat("meta !kinds: payload ", p, " is device memory, which this version does not read"); });
   }
-  header.check_frames(nbytes);
-  if (check_xxh3) {
-    for (std::size_t i = 0; i < header.frame_xxh3.size(); ++i) {
-      expects(xxh3(frames[i].bytes()) == header.frame_xxh3[i], ErrorKind::malformed,
-              [&] { return cat("frame ", i, ": its XXH3 is not what meta xxh3 says"); });
-    }
-  }
+  auto unpacked = unpack_frames(header, stored, resource, options);
   for (std::size_t i = 0; i < header.frame_codec.size(); ++i) {
-    if (header.frame_codec[i].empty()) continue;
-    try {
-      frames[i] = decompress(header.frame_codec[i], frames[i].bytes(), header.layout.frame_nbytes[i], resource);
-    } catch (Error const& error) {
-      raise(error.kind(), cat("frame ", i, ": ", error.what()));
-    }
+    if (!header.frame_codec[i].empty()) frames[i] = std::move(unpacked[i]);
   }
 }
 

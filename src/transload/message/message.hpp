@@ -41,12 +41,27 @@ struct Message {
 [[nodiscard]] Message make_message(HeaderWriter& writer, std::optional<LayoutLimits> limits, Resource& resource,
                                    std::shared_ptr<void const> const& keeper = {});
 
-/// Checks that `frames` are those that `header` needs, also against meta `xxh3` where it stands and `check_xxh3` asks, and
-/// replaces compressed frames by what they hold.
+struct OpenOptions {
+  bool check_xxh3 = true;  ///< compare the checksums that stand in meta `xxh3`
+  /// Bytes that the compressed frames of a message may claim together; nothing: the memory of this machine.
+  std::optional<std::uint64_t> most_nbytes = {};
+};
+
+/// What the compressed frames of a message hold: one buffer a frame, empty for those that are stored as they are. `stored` are
+/// the frames that came.
 ///
-/// @throws Error{malformed} for frames that do not match.
-/// @throws Error{unsupported} for a codec that is not known here, and for device frames.
-void open_frames(Header const& header, std::vector<Buffer>& frames, Resource& resource, bool check_xxh3 = true);
+/// Number, sizes, checksums, names of codecs and what the frames claim, each and together, are checked for all frames before
+/// the first one is decompressed, and a block of `resource` is taken for one frame after the other.
+///
+/// @throws Error{malformed} for frames that do not match the header and for codecs that are not known here; Error{exhausted}
+/// for more than `most_nbytes`.
+[[nodiscard]] std::vector<Buffer> unpack_frames(Header const& header, std::span<std::span<std::byte const> const> stored, Resource& resource,
+                                                OpenOptions options = {});
+
+/// Replaces compressed frames by what they hold. As `unpack_frames` otherwise.
+///
+/// @throws Error{unsupported} for device frames.
+void open_frames(Header const& header, std::vector<Buffer>& frames, Resource& resource, OpenOptions options = {});
 
 /// The payloads of a message, each as one run of bytes. Borrows header and frames (as `open_frames` left them).
 ///

@@ -294,6 +294,8 @@ class Reader {
     auto const b = peek();
     return (b & 0xf0) == 0x80 || b == 0xde || b == 0xdf;
   }
+  [[nodiscard]] bool next_is_str() const { return is_str(peek()); }
+  [[nodiscard]] static constexpr bool is_str(std::uint8_t b) noexcept { return (b & 0xe0) == 0xa0 || (b >= 0xd9 && b <= 0xdb); }
   [[nodiscard]] static constexpr bool is_array(std::uint8_t b) noexcept { return (b & 0xf0) == 0x90 || b == 0xdc || b == 0xdd; }
 
   /// Reads a value of the wanted type; `field` names it in the error.

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import transload
+from transload import _core
 
 HERE = Path(__file__).parent
 
@@ -67,11 +68,32 @@ def instance():
     return [Engine("diesel", 310.5), Engine("electric", 400.0), Engine]
 
 
-OBJECTS = {make.__name__: make for make in (plain, containers, cycle, arrays, instance)}
+def dtypes():
+    """Long dtypes, written once in meta."""
+    node = np.dtype([("left", "<u4"), ("value", "<f8"), ("bits", "<u2", (3,))])
+    return [np.array([(i, i / 2, (i, 0, 1))], node) for i in range(3)] + [np.zeros(2, [("only", "S3")]), node, np.zeros((), node)[()]]
+
+
+def compressed():
+    """Three frames: one in lz4, one in zstd, one as it is; all summed up in the header as well."""
+    number = 1
+    noise = bytearray()
+    while len(noise) < 10_000:
+        number = (number * 6364136223846793005 + 1442695040888963407) % 2**64
+        noise += (number >> 40).to_bytes(3, "little")
+    return [np.arange(3000, dtype="<i4") // 50, np.frombuffer(bytes(b * 24 // 256 for b in noise), "u1"), np.frombuffer(bytes(noise), "u1")]
+
+
+OBJECTS = {make.__name__: make for make in (plain, containers, cycle, arrays, instance, dtypes, compressed)}
 
 if __name__ == "__main__":
     sys.modules["golden"] = sys.modules["__main__"]
     for name in sys.argv[1:]:
         path = HERE / f"{name}.tld"
         assert not path.exists(), f"{path} is there: golden messages are not written again"
-        transload.save(path, OBJECTS[name]())
+        if name == "compressed":
+            header, frames, _ = _core.encode(OBJECTS[name](), ("host",), pack_limit=100)
+            header, frames, _ = _core.store(header, frames, "auto", None, True)
+            _core.save(bytes(path), header, frames, False)
+        else:
+            transload.save(path, OBJECTS[name]())

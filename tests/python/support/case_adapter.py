@@ -41,13 +41,17 @@ class Adapter:
         parts = [message.header, *message.frames]
         if self.path == "message" and self.compression:
             return self.dumps_raw({"data": _embedded(bytes(message.header), message.frames)}), family
+        return self._carried(parts), family
+
+    def _carried(self, parts: list[Any]) -> list[Any]:
         if self.path == "message":
-            return [msgpack.packb({"data": MARKER}), *parts], family
+            return [msgpack.packb({"data": MARKER}), *parts]
         if self.path == "spill":
             from distributed.protocol.utils import pack_frames
 
-            return [pack_frames(parts)], family
-        return parts, family
+            # Frames lie behind whole numbers of 8 bytes, and the header, which is of any length, at the end.
+            return [pack_frames([*parts[1:], parts[0]])]
+        return parts
 
     def loads(self, frames: list[Any]) -> Any:
         if self.path == "message" and self.compression:
@@ -58,7 +62,8 @@ class Adapter:
         if self.path == "spill":
             from distributed.protocol.utils import unpack_frames
 
-            frames = unpack_frames(frames[0])
+            *frames, header = unpack_frames(frames[0])
+            frames = [header, *frames]
         return self._decoded(frames)
 
     def _decoded(self, parts: list[Any]) -> Any:
@@ -103,7 +108,7 @@ class Adapter:
         header, *frames = transload.dumps(obj)
         version, meta, *rest = msgpack.unpackb(header, strict_map_key=False)
         meta["!codec"] = [self.unknown_codec] * len(frames)
-        return [msgpack.packb([version, meta, *rest]), *(bytes(frame)[:100] for frame in frames)]
+        return self._carried([msgpack.packb([version, meta, *rest]), *(bytes(frame)[:100] for frame in frames)])
 
     def over_comm(self, obj: Any, scheme: str = "tcp", certdir: str = "") -> tuple[Any, int]:
         """One object through a loopback connection of Dask's: (object, bytes written)."""

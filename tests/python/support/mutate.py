@@ -1,12 +1,13 @@
 """Reads damaged messages of one object in a process of its own; whatever is neither an object nor a transload.Error is told on stdout.
 
-    python -X faulthandler mutate.py LABEL MANNER
+    python -X faulthandler mutate.py LABEL MANNER [TRIES]
 
 A crash is seen by whoever started it. What still opens is used, for damage may only show there.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import resource
@@ -58,10 +59,22 @@ def _sparse() -> Any:
     return [getattr(sp, f"{form}_array")(base) for form in ("csr", "csc", "coo", "bsr", "dia", "lil", "dok")]
 
 
+def _scipy(kind: str) -> Any:
+    from support import objects_scipy
+
+    return [make() for make in getattr(objects_scipy, f"_{kind}")().values()]
+
+
 def _arrow() -> Any:
     import pyarrow as pa
 
     return pa.table({"a": [1, None, 3], "s": ["x", None, "yy"], "l": [[1], [], None], "d": pa.array(["p", "q", "p"]).dictionary_encode()})
+
+
+def _python(kind: str) -> Any:
+    from support import objects_python
+
+    return [make() for label, make in objects_python.values().items() if label.startswith(kind)]
 
 
 def _estimator(name: str) -> Any:
@@ -72,6 +85,8 @@ def _estimator(name: str) -> Any:
 
 OBJECTS: dict[str, Any] = {
     "values": _values, "library": _library, "arrays": _arrays, "pandas": _pandas, "sparse": _sparse, "arrow": _arrow,
+    **{kind: (lambda kind=kind: _scipy(kind)) for kind in ("spatial", "interpolate", "stats")},
+    **{kind: (lambda kind=kind: _python(kind)) for kind in ("iterator", "named", "typing", "exception", "object")},
     **{
         name: (lambda name=name: _estimator(name))
         for name in ("DecisionTreeClassifier", "RandomForestRegressor", "GradientBoostingClassifier", "HistGradientBoostingClassifier", "KNeighborsClassifier", "KernelDensity", "SVC", "KMeans", "IsolationForest", "OneHotEncoder")
@@ -86,11 +101,15 @@ def _use(thing: Any, depth: int = 0) -> None:
             from support import objects_sklearn
 
             getattr(thing, method)(objects_sklearn.data()[0][:5])
+    if type(thing).__module__.startswith("scipy.") and not hasattr(thing, "toarray"):
+        _ask(thing)
     if isinstance(thing, np.ndarray):
         thing.tolist()
     elif isinstance(thing, (list, tuple)) and depth < 3:
         for part in thing:
             _use(part, depth + 1)
+    elif hasattr(thing, "__next__"):
+        list(itertools.islice(thing, 20))
     elif hasattr(thing, "toarray"):
         if max(thing.shape) < 1000:
             thing.toarray(), thing @ np.ones(thing.shape[-1])
@@ -98,21 +117,38 @@ def _use(thing: Any, depth: int = 0) -> None:
         thing.validate(full=True), thing.to_pylist()
     elif type(thing).__module__.startswith("pandas"):
         repr(thing), thing.sum(numeric_only=True), thing.groupby(level=0).size()
+    else:
+        repr(thing)
 
 
-def damaged(parts: list[bytes], manner: str) -> Iterator[list[bytes]]:
-    """Messages that are damaged in one manner."""
+def _ask(thing: Any) -> None:
+    """Call what walks trees, triangles, knots and grids in compiled code."""
+    where = np.random.default_rng(1).random((5, 2))
+    calls: list[Any] = [
+        lambda: thing.query(where, k=2), lambda: thing.query_ball_point(where, 0.3), lambda: thing.query_pairs(0.1), lambda: thing.count_neighbors(thing, 0.2), lambda: thing.find_simplex(where), lambda: thing.vertex_neighbor_vertices,
+        lambda: thing.sort_vertices_of_regions(), lambda: thing.as_matrix(), lambda: thing(where), lambda: thing(where[:, 0]), lambda: thing(where[0], where[1]), lambda: thing.integrate(0, 1), lambda: thing.antiderivative()(0.5), lambda: thing.derivative()(0.5),
+        lambda: thing.roots(), lambda: thing.set_smoothing_factor(0.5), lambda: thing.ev(where[0], where[1]), lambda: thing.pdf(where[:, 0]), lambda: thing.rvs(2), lambda: thing.cdf(0.5), lambda: thing.pre_order(), lambda: thing.subsets(), lambda: thing.tree,
+    ]  # fmt: skip
+    for call in calls:
+        try:
+            call()
+        except Exception:
+            pass
+
+
+def damaged(parts: list[bytes], manner: str, tries: int = 1500) -> Iterator[list[bytes]]:
+    """Messages that are damaged in one manner, about `tries` places of them."""
     rng = random.Random(7)
     if manner == "header cut":
-        for n in range(len(parts[0])):
+        for n in range(0, len(parts[0]), max(1, len(parts[0]) // (10 * tries))):
             yield [parts[0][:n], *parts[1:]]
     elif manner == "header bytes":
-        step = max(1, len(parts[0]) // 1500)
+        step = max(1, len(parts[0]) // tries)
         for at in range(0, len(parts[0]), step):
             for value in (parts[0][at] ^ 1, parts[0][at] ^ 0x80, 0, 0xC0, 0xFF, 0x7F, rng.randrange(256)):
                 yield [parts[0][:at] + bytes((value,)) + parts[0][at + 1 :], *parts[1:]]
     elif manner == "frame bytes":
-        for _ in range(1500):
+        for _ in range(tries):
             copies = [bytearray(part) for part in parts]
             which = rng.randrange(1, len(parts)) if len(parts) > 1 else 0
             for _ in range(rng.choice((1, 1, 4))):
@@ -121,7 +157,7 @@ def damaged(parts: list[bytes], manner: str) -> Iterator[list[bytes]]:
             yield [bytes(parts[0]), *map(bytes, copies[1:])] if which else [bytes(copies[0])]
     elif manner == "header spliced":
         header = parts[0]
-        for _ in range(1500):
+        for _ in range(tries):
             a, b, n = rng.randrange(len(header)), rng.randrange(len(header)), rng.randrange(1, 12)
             yield [header[:a] + header[b : b + n] + header[a + rng.choice((0, n)) :], *parts[1:]]
 
@@ -129,7 +165,10 @@ def damaged(parts: list[bytes], manner: str) -> Iterator[list[bytes]]:
 MANNERS = ("header cut", "header bytes", "frame bytes", "header spliced")
 
 
-def main(label: str, manner: str) -> None:
+_SLOW = ("spatial", "interpolate", "stats")  # to use what opens takes longer than to open it
+
+
+def main(label: str, manner: str, tries: int) -> None:
     """Try them all; print what was wrong, then how many there were."""
     warnings.simplefilter("ignore")
     thing = OBJECTS[label]()
@@ -138,7 +177,7 @@ def main(label: str, manner: str) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     resource.setrlimit(resource.RLIMIT_AS, (used + (8 << 30), used + (8 << 30)))
     tried = opened = 0
-    for message in damaged(parts, manner):
+    for message in damaged(parts, manner, tries):
         tried += 1
         try:
             got = transload.loads(message)
@@ -156,4 +195,4 @@ def main(label: str, manner: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 60 if sys.argv[1] in _SLOW else 1500)

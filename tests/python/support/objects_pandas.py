@@ -6,8 +6,10 @@ import datetime
 from collections.abc import Iterator
 from typing import Any
 
+import dateutil.tz
 import numpy as np
 import pandas as pd
+from pandas.tseries import holiday
 
 
 def _flagged() -> pd.DataFrame:
@@ -128,7 +130,15 @@ def _scalars() -> dict[str, Any]:
             pd.arrays.NumpyExtensionArray(np.arange(3)), pd.array(pd.date_range("2024", periods=2)), pd.array(pd.timedelta_range("1h", periods=2)),
             pd.arrays.IntervalArray.from_breaks([0, 1, 2]), pd.arrays.SparseArray([0, 1]), pd.period_range("2020", periods=2, freq="D").array,
         ],
-        "grouper": [pd.NamedAgg("a", "sum"), pd.IndexSlice],
+        "grouper": [pd.NamedAgg("a", "sum"), pd.IndexSlice, pd.Grouper(key="a"), pd.Grouper(freq="D", closed="right"), pd.api.extensions.no_default],
+        "errors": [
+            pd.errors.ParserError("x"), pd.errors.OutOfBoundsDatetime("x"), pd.errors.MergeError("x"), pd.errors.PerformanceWarning("x"), pd.errors.EmptyDataError("x"), pd.errors.IntCastingNaNError("x"),
+        ],
+        "functions": [pd.concat, pd.merge, pd.to_datetime, pd.isna, pd.cut, pd.DataFrame, pd.Series, pd.Index],
+        "names of levels": pd.MultiIndex.from_tuples([(1, 2)], names=["a", None]).names,
+        "holidays": [holiday.Holiday("x", month=1, day=1, observance=holiday.nearest_workday), holiday.USFederalHolidayCalendar(), pd.offsets.CustomBusinessDay(calendar=holiday.USFederalHolidayCalendar())],
+        "zones of dateutil": [dateutil.tz.tzutc(), dateutil.tz.tzoffset("x", 3600), dateutil.tz.tzoffset(None, -60), dateutil.tz.tzlocal(), dateutil.tz.tzrange("EST", -18000), *([zone] if (zone := dateutil.tz.gettz("Europe/Paris")) else [])],
+        "times in zones of dateutil": [pd.Timestamp("2024-07-01", tz=dateutil.tz.tzoffset("x", 3600)), pd.date_range("2024-03-30", periods=3, tz=dateutil.tz.tzlocal())],
     }
 
 
@@ -137,3 +147,12 @@ def objects() -> Iterator[tuple[str, Any]]:
     for kind, group in (("index", _indexes), ("series", _series), ("frame", _frames), ("scalar", _scalars)):
         for label, value in group().items():
             yield f"{kind}: {label}", value
+
+
+FRAME = pd.DataFrame({"a": [1, 2, 1], "b": [1.0, 2, 3], "c": list("xyx"), "t": pd.date_range("2024", periods=3)})
+
+# What pickle 5 takes and family host does not, with the word of the reason (docs/objects.md).
+PICKLED: dict[str, tuple[Any, str]] = {
+    "groupby": (lambda: FRAME.groupby("a"), "DataFrameGroupBy"), "rolling": (lambda: FRAME.b.rolling(2), "Rolling"), "resample": (lambda: FRAME.set_index("t").resample("D"), "DatetimeIndexResampler"), "texts": (lambda: FRAME.c.str, "StringMethods"),
+    "iloc": (lambda: FRAME.iloc, "NDFrameIndexerBase"), "window": (lambda: pd.api.indexers.FixedForwardWindowIndexer(window_size=2), "FixedForwardWindowIndexer"), "read_csv": (lambda: pd.read_csv, "pandas:read_csv"), "eval": (lambda: pd.eval, "pandas:eval"),
+}  # fmt: skip

@@ -72,40 +72,40 @@ def _made(name: str, cls: Any) -> Any:
     return estimator.set_params(**few)
 
 
-def _fit(name: str, estimator: Any) -> Any:
+def training(name: str, cls: Any) -> tuple[Any, ...]:
+    """What the estimator of that name is fitted on: (X,) or (X, y)."""
     x, y, z = data()
-    text = ["red green", "green blue", "blue blue red", "red"] * 5
     if name in ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer"):
-        return estimator.fit(text)
+        return (["red green", "green blue", "blue blue red", "red"] * 5,)
     if name == "FeatureHasher":
-        return estimator.fit([{"a": 1}])
+        return ([{"a": 1}, {"b": 2, "a": 1}],)
     if name == "DictVectorizer":
-        return estimator.fit([{"a": 1, "b": "x"}, {"a": 2, "c": 3}])
+        return ([{"a": 1, "b": "x"}, {"a": 2, "c": 3}],)
     if name in ("LabelEncoder", "LabelBinarizer"):
-        return estimator.fit(y)
+        return (y,)
     if name == "MultiLabelBinarizer":
-        return estimator.fit([("a", "b"), ("c",)])
+        return ([("a", "b"), ("c",)],)
     if name == "PatchExtractor":
-        return estimator.fit(np.random.RandomState(0).rand(3, 5, 5))
+        return (np.random.RandomState(0).rand(3, 5, 5),)
     if name == "IsotonicRegression":
-        return estimator.fit(x[:, 0], z)
+        return x[:, 0], z
     if name in ("MultiOutputClassifier", "ClassifierChain"):
-        return estimator.fit(x, np.c_[y > 0, y > 1].astype(int))
+        return x, np.c_[y > 0, y > 1].astype(int)
     if name == "MultiOutputRegressor" or name == "RegressorChain" or name.startswith("MultiTask"):
-        return estimator.fit(x, np.c_[z, -z])
+        return x, np.c_[z, -z]
     if name in ("FixedThresholdClassifier", "TunedThresholdClassifierCV"):
-        return estimator.fit(x, (y > 0).astype(int))
+        return x, (y > 0).astype(int)
     if name in ("CCA", "PLSCanonical", "PLSRegression", "PLSSVD"):
-        return estimator.fit(x, np.c_[z, z * z + x[:, 1]])
+        return x, np.c_[z, z * z + x[:, 1]]
     if name in ("SelfTrainingClassifier", "LabelPropagation", "LabelSpreading"):
-        return estimator.fit(x, np.where(np.arange(60) % 4 == 0, -1, y))
+        return x, np.where(np.arange(60) % 4 == 0, -1, y)
     if name in ("AdditiveChi2Sampler", "SkewedChi2Sampler"):
-        return estimator.fit(x)
-    if sklearn.base.is_regressor(estimator):
-        return estimator.fit(x, z)
+        return (x,)
+    if issubclass(cls, sklearn.base.RegressorMixin):
+        return x, z
     if name == "KernelCenterer":
-        return estimator.fit(x @ x.T)
-    return estimator.fit(x, y)
+        return (x @ x.T,)
+    return x, y
 
 
 @functools.cache
@@ -122,7 +122,13 @@ def fitted(name: str) -> Any:
     """The estimator of that name, fitted."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _fit(name, _made(name, _public()[name]))
+        cls = _public()[name]
+        return _made(name, cls).fit(*training(name, cls))
+
+
+def arguments(name: str) -> tuple[Any, ...]:
+    """What `fitted(name)` was fitted on."""
+    return training(name, _public()[name])
 
 
 def _more() -> dict[str, Any]:
@@ -230,6 +236,126 @@ def more(label: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return _more()[label]()
+
+
+def _variants() -> dict[str, Any]:
+    """Fitted otherwise than `fitted` does: other algorithms, losses, kernels, kinds of data."""
+    x, y, z = data()
+    sparse = __import__("scipy.sparse").sparse.csr_matrix(x)
+    missing = np.where(x > 1.5, np.nan, x)
+    text = np.array([["a", "x"], ["b", "y"], ["a", "y"], ["c", "x"]] * 5, dtype=object)
+    two = np.c_[y, (y + 1) % 3]
+    kernels = gaussian_process.kernels
+    frame = __import__("pandas").DataFrame(x, columns=list("abcdef"))
+    made: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "knn kd_tree": (neighbors.KNeighborsClassifier(algorithm="kd_tree"), (x, y)),
+        "knn ball_tree": (neighbors.KNeighborsRegressor(algorithm="ball_tree", leaf_size=5, weights="distance"), (x, z)),
+        "knn brute": (neighbors.KNeighborsClassifier(algorithm="brute"), (x, y)), "radius brute": (neighbors.RadiusNeighborsClassifier(radius=2.0, algorithm="brute"), (x, y)),
+        "knn brute sparse": (neighbors.KNeighborsClassifier(algorithm="brute"), (sparse, y)),
+        "knn many outputs": (neighbors.KNeighborsClassifier(), (x, two)),
+        "radius ball_tree": (neighbors.RadiusNeighborsClassifier(radius=2.0, algorithm="ball_tree", outlier_label=0), (x, y)),
+        "lof novelty": (neighbors.LocalOutlierFactor(novelty=True), (x,)),
+        "kde ball_tree": (neighbors.KernelDensity(algorithm="ball_tree", kernel="tophat", metric="manhattan"), (x,)),
+        "neighbours float32": (neighbors.NearestNeighbors(algorithm="kd_tree"), (x.astype("f4"),)),
+        "neighbours seuclidean": (neighbors.NearestNeighbors(algorithm="ball_tree", metric="seuclidean", metric_params={"V": np.ones(6)}), (x,)),
+        "svc probability sparse": (svm.SVC(kernel="poly"), (sparse, y)), "svc linear": (svm.SVC(kernel="linear", decision_function_shape="ovo"), (x, y)),
+        "svr sparse": (svm.SVR(kernel="sigmoid"), (sparse, z)), "one-class sparse": (svm.OneClassSVM(), (sparse,)),
+        "svc precomputed": (svm.SVC(kernel="precomputed"), (x @ x.T, y)),
+        "forest many outputs": (ensemble.RandomForestClassifier(2, random_state=0), (x, two)),
+        "forest text labels": (ensemble.ExtraTreesClassifier(2, random_state=0), (x, np.array(["a", "b", "c"])[y])),
+        "forest missing": (ensemble.RandomForestRegressor(2, random_state=0), (missing, z)),
+        "forest sparse": (ensemble.RandomForestClassifier(2, random_state=0), (sparse, y)),
+        "tree monotonic": (tree.DecisionTreeRegressor(monotonic_cst=[1, 0, 0, 0, 0, -1], max_depth=3), (x, z)),
+        "gradient boosting warm": (ensemble.GradientBoostingClassifier(n_estimators=2, warm_start=True, init=linear_model.LogisticRegression()), (x, y)),
+        "gradient boosting huber": (ensemble.GradientBoostingRegressor(n_estimators=2, loss="huber", subsample=0.5, random_state=0), (x, z)),
+        "gradient boosting zero": (ensemble.GradientBoostingRegressor(n_estimators=2, init="zero"), (x, z)),
+        "hist categories": (ensemble.HistGradientBoostingClassifier(max_iter=2, categorical_features=[1], early_stopping=True), (x.round(0), y)),
+        "hist text categories": (ensemble.HistGradientBoostingClassifier(max_iter=2, categorical_features="from_dtype"), (frame.assign(c=__import__("pandas").Categorical(["u", "v", "w"] * 20)), y)),
+        "hist missing": (ensemble.HistGradientBoostingRegressor(max_iter=2, loss="poisson", warm_start=True), (missing, z)),
+        "bagging": (ensemble.BaggingClassifier(tree.DecisionTreeClassifier(max_depth=2), n_estimators=2, max_features=0.5, bootstrap_features=True, oob_score=True, random_state=0), (x, y)),
+        "ada": (ensemble.AdaBoostClassifier(tree.DecisionTreeClassifier(max_depth=1), n_estimators=2, random_state=0), (x, y)),
+        "isolation forest of some": (ensemble.IsolationForest(n_estimators=2, max_features=0.5, random_state=0), (x,)),
+        "voting soft": (ensemble.VotingClassifier([("a", linear_model.LogisticRegression()), ("b", naive_bayes.GaussianNB())], voting="soft", weights=[1, 2]), (x, y)),
+        "sgd averaged": (linear_model.SGDClassifier(loss="modified_huber", average=True, early_stopping=True, random_state=0), (x, y)),
+        "sgd regressor adaptive": (linear_model.SGDRegressor(learning_rate="adaptive", early_stopping=True, random_state=0), (x, z)),
+        "logistic multinomial": (linear_model.LogisticRegression(solver="saga", max_iter=5, warm_start=True), (x, y)),
+        "lasso sparse": (linear_model.Lasso(alpha=0.01, precompute=True, warm_start=True), (x, z)),
+        "mlp sgd": (neural_network.MLPClassifier(hidden_layer_sizes=[4, 3], solver="sgd", max_iter=3, early_stopping=True, warm_start=True), (x, y)),
+        "gp regression kernels": (gaussian_process.GaussianProcessRegressor(
+            kernels.ConstantKernel() * kernels.RBF([1.0] * 6) + kernels.WhiteKernel() + kernels.Matern() * kernels.DotProduct() + kernels.RationalQuadratic() + kernels.ExpSineSquared() ** 2
+            + kernels.PairwiseKernel(), optimizer=None, alpha=100.0, normalize_y=True), (x[:20], z[:20])),
+        "gp compound": (gaussian_process.GaussianProcessClassifier(kernels.RBF(), n_restarts_optimizer=0), (x[:20], y[:20])),
+        "kernel pca": (decomposition.KernelPCA(2, kernel="rbf", fit_inverse_transform=True), (x,)),
+        "nmf online": (decomposition.NMF(2, solver="mu", beta_loss="kullback-leibler", max_iter=5), (x,)),
+        "lda online": (decomposition.LatentDirichletAllocation(2, learning_method="online", max_iter=2), (x,)),
+        "dictionary omp": (decomposition.DictionaryLearning(3, transform_algorithm="omp", max_iter=3, random_state=0), (x,)),
+        "dictionary lasso_cd": (decomposition.MiniBatchDictionaryLearning(3, transform_algorithm="lasso_cd", max_iter=3, random_state=0), (x,)),
+        "one-hot text": (preprocessing.OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=6), (text,)),
+        "ordinal text": (preprocessing.OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, max_categories=2), (text,)),
+        "target encoder text": (preprocessing.TargetEncoder(cv=2, target_type="multiclass"), (text, np.arange(20) % 3)),
+        "bins one-hot": (preprocessing.KBinsDiscretizer(3, encode="onehot", quantile_method="averaged_inverted_cdf"), (x,)),
+        "spline periodic": (preprocessing.SplineTransformer(extrapolation="periodic", sparse_output=True), (x,)),
+        "polynomial sparse": (preprocessing.PolynomialFeatures(3, interaction_only=True), (sparse,)),
+        "quantiles normal": (preprocessing.QuantileTransformer(n_quantiles=10, output_distribution="normal"), (x,)),
+        "power box-cox": (preprocessing.PowerTransformer("box-cox"), (x,)),
+        "label text": (preprocessing.LabelEncoder(), (np.array(["a", "b", "c"])[y],)),
+        "label sparse": (preprocessing.LabelBinarizer(sparse_output=True), (y,)),
+        "multilabel sparse": (preprocessing.MultiLabelBinarizer(sparse_output=True), ([("a", "b"), ("c",)],)),
+        "knn imputer": (impute.KNNImputer(add_indicator=True), (missing,)),
+        "simple imputer": (impute.SimpleImputer(strategy="most_frequent", add_indicator=True), (missing,)),
+        "iterative imputer": (impute.IterativeImputer(max_iter=2, sample_posterior=True, add_indicator=True, n_nearest_features=2, random_state=0), (missing,)),
+        "missing indicator": (impute.MissingIndicator(features="all", sparse=True), (missing,)),
+        "tfidf words": (feature_extraction.text.TfidfVectorizer(ngram_range=(1, 2), stop_words=["red"], max_features=4), (["red green", "green blue", "blue blue red", "red"] * 5,)),
+        "count chars": (feature_extraction.text.CountVectorizer(analyzer="char_wb", binary=True, vocabulary={"r": 0, "e": 1}), (["red green", "green blue"],)),
+        "patches": (feature_extraction.image.PatchExtractor(patch_size=(2, 3), random_state=0), (np.random.RandomState(0).rand(3, 5, 5),)),
+        "columns": (compose.make_column_transformer(
+            (preprocessing.OneHotEncoder(handle_unknown="ignore"), ["a"]), (preprocessing.OrdinalEncoder(), compose.make_column_selector(pattern="b")), ("drop", [2]), ("passthrough", slice(3, 5)),
+            remainder=preprocessing.KBinsDiscretizer(3)), (frame.round(1),)),
+        "union weights": (pipeline.FeatureUnion([("s", preprocessing.StandardScaler()), ("p", "passthrough"), ("n", "drop")], transformer_weights={"s": 2.0}), (x,)),
+        "pipeline of many": (pipeline.make_pipeline(impute.SimpleImputer(), preprocessing.StandardScaler(), decomposition.PCA(3), svm.SVC()), (missing, y)),
+        "search random": (model_selection.RandomizedSearchCV(tree.DecisionTreeClassifier(random_state=0), {"max_depth": [1, 2, 3]}, n_iter=2, cv=model_selection.StratifiedKFold(2), scoring="accuracy", random_state=0), (x, y)),
+        "calibrated isotonic": (calibration.CalibratedClassifierCV(svm.LinearSVC(), method="isotonic", cv=2), (x, y)),
+        "calibrated temperature": (calibration.CalibratedClassifierCV(linear_model.LogisticRegression(), method="temperature", cv=2), (x, y)),
+        "chain random": (multioutput.ClassifierChain(linear_model.LogisticRegression(), order="random", random_state=0), (x, np.c_[y > 0, y > 1].astype(int))),
+        "rest of sparse labels": (multiclass.OneVsRestClassifier(linear_model.LogisticRegression()), (x, np.c_[y > 0, y > 1].astype(int))),
+        "output code trees": (multiclass.OutputCodeClassifier(tree.DecisionTreeClassifier(max_depth=2), random_state=0), (x, y)),
+        "target transformer": (compose.TransformedTargetRegressor(linear_model.Ridge(), transformer=preprocessing.QuantileTransformer(n_quantiles=10)), (x, z)),
+        "birch clusters": (cluster.Birch(n_clusters=3, threshold=0.2, branching_factor=5), (x,)),
+        "agglomerative features": (cluster.FeatureAgglomeration(2, compute_distances=True), (x,)),
+        "agglomerative connected": (cluster.AgglomerativeClustering(connectivity=neighbors.kneighbors_graph(x, 5), compute_distances=True), (x,)),
+        "hdbscan medoids": (cluster.HDBSCAN(min_cluster_size=5, store_centers="both", copy=True), (x,)),
+        "k-means sparse": (cluster.KMeans(3, n_init=1, random_state=0, algorithm="elkan"), (sparse,)),
+        "bisecting": (cluster.BisectingKMeans(4, random_state=0), (x,)),
+        "mixture tied": (mixture.GaussianMixture(2, covariance_type="tied", random_state=0, warm_start=True), (x,)),
+        "mixture diag": (mixture.BayesianGaussianMixture(n_components=2, covariance_type="diag", max_iter=5, random_state=0), (x,)),
+        "isomap": (manifold.Isomap(n_neighbors=8), (x,)), "lle": (manifold.LocallyLinearEmbedding(n_neighbors=8, method="modified", n_components=2), (x,)),
+        "spreading knn": (semi_supervised.LabelSpreading(kernel="knn", n_neighbors=5), (x, np.where(np.arange(60) % 4 == 0, -1, y))),
+        "self training trees": (semi_supervised.SelfTrainingClassifier(tree.DecisionTreeClassifier(max_depth=3)), (x, np.where(np.arange(60) % 4 == 0, -1, y))),
+        "nearest centroid": (neighbors.NearestCentroid(metric="manhattan", shrink_threshold=0.1), (x, y)),
+        "naive bayes categories": (naive_bayes.CategoricalNB(min_categories=5), (x.round(0).astype(int), y)),
+        "select model trees": (feature_selection.SelectFromModel(tree.DecisionTreeClassifier(random_state=0), prefit=False, max_features=3), (x, y)),
+        "select mutual": (feature_selection.SelectKBest(feature_selection.mutual_info_classif, k=2), (x, y)),
+        "output pandas": (preprocessing.StandardScaler().set_output(transform="pandas"), (frame,)),
+        "isotonic clip": (isotonic.IsotonicRegression(out_of_bounds="clip"), (x[:, 0], z)),
+        "nystroem": (kernel_approximation.Nystroem(kernel="polynomial", degree=2, n_components=5, random_state=0), (x,)),
+        "count sketch": (kernel_approximation.PolynomialCountSketch(n_components=8, random_state=0), (x,)),
+        "random projection sparse": (random_projection.SparseRandomProjection(3, random_state=0, dense_output=True, compute_inverse_components=True), (sparse,)),
+        "kernel ridge": (kernel_ridge.KernelRidge(kernel="laplacian"), (x, z)),
+    }
+    return made
+
+
+def variant_names() -> list[str]:
+    """Labels of `variant`."""
+    return list(_variants())
+
+
+def variant(label: str) -> tuple[Any, tuple[Any, ...]]:
+    """The estimator of that label, fitted, and what it was fitted on."""
+    estimator, arguments = _variants()[label]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return estimator.fit(*arguments), arguments
 
 
 def objects() -> Iterator[tuple[str, Any]]:
