@@ -2,7 +2,7 @@
 //
 //   cpp_files show FILE           prints whatever is in FILE as a value tree
 //   cpp_files trucks FILE         reads a list of Truck, which Python saved from a dataclass, and sums it up
-//   cpp_files write FILE          writes a list of Truck that Python loads as its dataclass
+//   cpp_files write FILE [CODEC]  writes a list of Truck that Python loads as its dataclass; compressed by auto, lz4 or zstd
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -55,7 +55,7 @@ int trucks(char const* path) {
   return 0;
 }
 
-int write(char const* path) {
+int write(char const* path, transload::Compression compression) {
   std::vector<float> const route = {0, 1, 2, 3, 4, 5};
   std::vector<double> loads(100'000);
   std::iota(loads.begin(), loads.end(), 0.0);
@@ -69,20 +69,20 @@ int write(char const* path) {
                    .tags = {{"north", 1}, {"cold", 2}},
                    .retired = false,
                    .note = "wrote itself"});
-  transload::save(path, fleet);
+  transload::save(path, fleet, {.compression = compression});
   return 0;
 }
 
 int main(int argc, char** argv) {
-  std::string_view const verb = argc == 3 ? argv[1] : "";
+  std::string_view const verb = argc == 3 || (argc == 4 && std::string_view(argv[1]) == "write") ? argv[1] : "";
   try {
     if (verb == "show") return show(argv[2]);
     if (verb == "trucks") return trucks(argv[2]);
-    if (verb == "write") return write(argv[2]);
+    if (verb == "write") return write(argv[2], argc == 4 ? transload::compression_called(argv[3]) : transload::Compression::none);
   } catch (std::exception const& error) {
     std::fprintf(stderr, "cpp_files: %s\n", error.what());
     return 1;
   }
-  std::fprintf(stderr, "usage: cpp_files show|trucks|write FILE\n");
+  std::fprintf(stderr, "usage: cpp_files show|trucks|write FILE, or write FILE auto|lz4|zstd\n");
   return 2;
 }

@@ -1,4 +1,4 @@
-"""The other side of cpp_files: `write FILE` saves trucks for C++, `read FILE` loads what C++ wrote and checks it."""
+"""The other side of cpp_files: `write FILE [CODEC]` saves trucks for C++, `read FILE` loads what C++ wrote and checks it."""
 
 import sys
 
@@ -8,13 +8,13 @@ import transload
 from fleet import Engine, Truck
 
 
-def write(path: str) -> None:
+def write(path: str, compression: str | None = None) -> None:
     shared = Engine("diesel", 310.5)
     trucks = [
         Truck("B-TL 1", shared, 4, np.arange(50_000, dtype="f8"), np.ones((3, 2), "f4"), ["Ann", "Bo"], {"long": 7}),
         Truck("B-TL 2", shared, 8, np.full(4, 0.5), np.zeros((2, 2), "f4"), [], {}, retired=True, note="two holes"),
     ]
-    transload.save(path, trucks)
+    transload.save(path, trucks, compression=compression)
 
 
 def read(path: str) -> None:
@@ -29,4 +29,4 @@ def read(path: str) -> None:
 
 
 if __name__ == "__main__":
-    {"write": write, "read": read}[sys.argv[1]](sys.argv[2])
+    {"write": write, "read": read}[sys.argv[1]](*sys.argv[2:])

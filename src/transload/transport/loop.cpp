@@ -1,0 +1,68 @@
+#include "loop.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <future>
+
+#include "transload/base/error.hpp"
+
+namespace transload::transport {
+
+Loop::Loop(unsigned index) {
+  // The thread takes no signals: handlers belong to the program's own threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread_ = std::thread([this] { context_.run(); });
+  } catch (std::system_error const& error) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    raise(ErrorKind::exhausted, cat("no thread for the engine: ", error.what()));
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_setname_np(thread_.native_handle(), cat("transload-", index).c_str());
+}
+
+Loop::~Loop() { stop(); }
+
+void Loop::stop() {
+  context_.stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Loop::barrier() {
+  std::promise<void> passed;
+  post([&] { passed.set_value(); });
+  passed.get_future().wait();
+}
+
+std::span<std::byte> Loop::scratch() {
+  if (scratch_.empty()) scratch_.resize(std::size_t{256} << 10);
+  return scratch_;
+}
+
+void Loop::watch(std::weak_ptr<Watched> watched) {
+  watched_.push_back(std::move(watched));
+  if (!ticking_) wait_tick();
+}
+
+void Loop::wait_tick() {
+  ticking_ = true;
+  timer_.expires_after(std::chrono::milliseconds(500));
+  timer_.async_wait([this](asio::error_code const& error) {
+    if (error) return;
+    auto const now = std::chrono::steady_clock::now();
+    auto const watched = watched_;  // a tick may watch something new
+    for (auto const& weak : watched) {
+      if (auto const one = weak.lock()) one->tick(now);
+    }
+    std::erase_if(watched_, [](auto const& weak) { return weak.expired(); });
+    ticking_ = false;
+    if (!watched_.empty()) wait_tick();
+  });
+}
+
+}  // namespace transload::transport

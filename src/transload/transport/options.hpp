@@ -1,0 +1,48 @@
+#pragma once
+/// What a connection may use and how long it waits. Each end has its own; what both must agree on is said in the hello.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "transload/base/limits.hpp"
+#include "transload/memory/resource.hpp"
+
+namespace transload {
+
+struct TransportOptions {
+  // ── what a peer may make us allocate ──
+  std::size_t nframes_most = limits::table_entries;           ///< frames of a message
+  std::uint64_t message_nbytes_most = limits::payload_nbytes;  ///< bytes of a message, all frames together
+
+  // ── bytes under way ──
+  /// Bytes that the peer may send before anybody here has asked for them; larger messages wait for `receive`.
+  std::size_t window_nbytes = std::size_t{4} << 20;
+  /// A send is done once at most so many bytes of the messages before it wait to be handed on.
+  std::size_t send_bound_nbytes = std::size_t{8} << 20;
+
+  // ── paths ──
+  /// TCP streams for large frames beside the first one; 0: none. -1: by the number of cores (docs/transport.md).
+  int streams = -1;
+  /// Streams through shared memory for large frames to a peer on this host, as above; 0 turns shared memory off.
+  int local_streams = -1;
+  bool same_process = true;  ///< a peer in this process gets the frames by reference
+  /// Messages whose frames of 4 KiB and more have so many bytes together use the further streams.
+  std::uint64_t stripe_from_nbytes = std::uint64_t{512} << 10;
+
+  // ── patience ──
+  std::chrono::milliseconds hello_timeout{10'000};  ///< for the connection and the hello of the other end
+  std::chrono::milliseconds stall_timeout{30'000};  ///< for the next byte in the midst of a message, and TCP's own timeouts
+  std::chrono::milliseconds close_timeout{5'000};   ///< for what was sent before `close` to be handed on
+
+  int backlog = 2048;  ///< of a listener: connections that wait to be accepted
+
+  /// Where received frames lie: host memory; outlives the connection. Null: the process's pool.
+  Resource* resource = nullptr;
+  /// Takes a line for the log, from any thread. Empty: nobody reads it.
+  std::function<void(std::string const&)> log;
+};
+
+}  // namespace transload

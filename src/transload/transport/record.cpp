@@ -1,0 +1,106 @@
+#include "transload/transport/record.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "transload/base/error.hpp"
+#include "transload/base/limits.hpp"
+
+namespace transload {
+
+namespace {
+
+template <class T>
+T read(std::byte const* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+constexpr std::uint8_t flag_follows = 1;
+constexpr std::uint8_t flag_please = 1;
+
+}  // namespace
+
+void pack_record(Record const& record, std::vector<std::byte>& out) {
+  std::size_t const at = out.size();
+  out.resize(at + record_head_nbytes + 8 * record.sizes.size());
+  std::byte* const head = out.data() + at;
+  auto const nframes = static_cast<std::uint32_t>(record.sizes.size());
+  head[0] = static_cast<std::byte>(record.type);
+  head[1] = static_cast<std::byte>((record.follows ? flag_follows : 0) | (record.please ? flag_please : 0));
+  head[2] = static_cast<std::byte>(record.nstreams);
+  head[3] = std::byte{0};
+  std::memcpy(head + 4, &nframes, 4);
+  std::memcpy(head + 8, &record.number, 8);
+  std::memcpy(head + 16, &record.chunk_nbytes, 4);
+  std::memset(head + 20, 0, 4);
+  if (nframes > 0) std::memcpy(head + record_head_nbytes, record.sizes.data(), 8 * record.sizes.size());
+}
+
+std::size_t RecordReader::feed(std::span<std::byte const> bytes) {
+  std::size_t used = 0;
+  if (have_ < record_head_nbytes) {
+    used = std::min(bytes.size(), record_head_nbytes - have_);
+    std::copy_n(bytes.begin(), used, head_ + have_);
+    have_ += used;
+    if (have_ < record_head_nbytes) return used;
+    read_head();
+  }
+  while (!complete_ && used < bytes.size()) {
+    std::size_t const in_size = (have_ - record_head_nbytes) % 8;
+    std::uint64_t size;
+    if (in_size == 0 && bytes.size() - used >= 8) {
+      size = read<std::uint64_t>(bytes.data() + used);
+      used += 8;
+      have_ += 8;
+    } else {
+      std::size_t const n = std::min(bytes.size() - used, 8 - in_size);
+      std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(used), n, size_ + in_size);
+      used += n;
+      have_ += n;
+      if (in_size + n < 8) return used;
+      size = read<std::uint64_t>(size_);
+    }
+    expects(size <= limits_.message_nbytes_most && record_.nbytes <= limits_.message_nbytes_most - size, ErrorKind::malformed, [&] {
+      return cat("message ", record_.number, ", frame ", record_.sizes.size(), ": ", size, " bytes behind ", record_.nbytes, "; ",
+                 limits_.message_nbytes_most, " are the most of a message");
+    });
+    record_.nbytes += size;
+    record_.sizes.push_back(size);
+    complete_ = record_.sizes.size() == nframes_;
+  }
+  return used;
+}
+
+void RecordReader::read_head() {
+  auto const type = std::to_integer<unsigned>(head_[0]);
+  auto const flags = std::to_integer<unsigned>(head_[1]);
+  expects(type >= 1 && type <= 5, ErrorKind::malformed, [&] { return cat("record type ", type, " is not known"); });
+  expects(flags <= 1, ErrorKind::malformed, [&] { return cat("record flags ", flags, " are not known"); });
+  record_.type = static_cast<RecordType>(type);
+  record_.follows = flags != 0 && record_.type == RecordType::message;
+  record_.please = flags != 0 && record_.type == RecordType::streams;
+  record_.nstreams = std::to_integer<std::uint8_t>(head_[2]);
+  record_.number = read<std::uint64_t>(head_ + 8);
+  record_.chunk_nbytes = read<std::uint32_t>(head_ + 16);
+  expects(record_.nstreams <= limits::streams, ErrorKind::malformed,
+          [&] { return cat("record: ", record_.nstreams, " streams; ", limits::streams, " are the most"); });
+  bool const striped = record_.nstreams > 0 && record_.type != RecordType::streams;
+  expects(!striped || (record_.chunk_nbytes >= 4096 && record_.chunk_nbytes % 64 == 0), ErrorKind::malformed,
+          [&] { return cat("chunks of ", record_.chunk_nbytes, " bytes; a multiple of 64 from 4096 on is needed"); });
+  nframes_ = record_.type == RecordType::message ? read<std::uint32_t>(head_ + 4) : 0;
+  expects(nframes_ <= limits_.nframes_most, ErrorKind::malformed,
+          [&] { return cat("message ", record_.number, ": ", nframes_, " frames; ", limits_.nframes_most, " are the most"); });
+  complete_ = nframes_ == 0;
+}
+
+Record RecordReader::take() {
+  expects(complete_, ErrorKind::failed, "RecordReader::take before the record is complete");
+  complete_ = false;
+  have_ = 0;
+  return std::exchange(record_, {});
+}
+
+}  // namespace transload
