@@ -1,25 +1,42 @@
 """What crossed this process's border, and how: one table of counters per process.
 
-Three instruments fill it, each at the one place that every byte of its kind passes:
+Four instruments fill it, each at the one place that every byte of its kind passes:
 
 - `data`: each value that Dask hands to a serializer (a result, a scattered or spilled value, an actor's argument),
   whichever serializer took it;
+- `packed_by_dask`: each frame of such a value that Dask's own compression has seen;
 - `own`: each call of Dask's own pickler that no value asked for: task graphs, functions, exceptions, class names;
-- `wire`: what `distributed.comm.tcp` wrote, every message of any kind.
+- `wire`: what `distributed.comm.tcp` and `transload://` wrote, every message of any kind;
+- `links`: the connections of `transload://` that this process opened: by which path, what went over it, and why no
+  better one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
 
-__all__ = ["Counters", "counters", "on_road", "own_kind", "road", "value_pickles"]
+__all__ = [
+    "Counters",
+    "Links",
+    "counters",
+    "end_links",
+    "links",
+    "offered",
+    "on_road",
+    "own_kind",
+    "packed_by_dask",
+    "road",
+    "value_pickles",
+]
 
-FIELDS = ("objects", "messages", "frames", "nbytes", "pickled")
+FIELDS = ("objects", "messages", "frames", "nbytes", "pickled", "stored")
 
 road: ContextVar[str | None] = ContextVar("transload_road", default=None)
 """The road that the running call is on ("scatter", "gather", "actor", ...), where the plug-in knows it."""
@@ -73,13 +90,30 @@ def own_kind(value: object) -> str:
     return "control"
 
 
+def offered(row: tuple[str, str, str], header: dict[str, Any], frames: Sequence[Any]) -> None:
+    """Note that Dask may compress these frames of a value next, in this order and in this thread."""
+    marks = header.get("compression") or [None] * len(frames)
+    _inside.row = row
+    _inside.offered = deque(id(frame) for frame, mark in zip(frames, marks, strict=True) if mark is None)
+
+
+def packed_by_dask(frame: Any, nbytes: int) -> None:
+    """Note that Dask made `nbytes` bytes of `frame`; counts where the frame is the next one of those that were offered."""
+    waiting = getattr(_inside, "offered", None)
+    if waiting and waiting[0] == id(frame):
+        waiting.popleft()
+        if saved := memoryview(frame).nbytes - nbytes:
+            counters.saved(_inside.row, saved)
+
+
 class Counters:
     """Counts of one process; thread-safe.
 
     `data` maps (way, road, family) to counts in the order of `FIELDS`, where way is "encode" or "decode" and family is
     what the header says: "transload:host", "transload:host+pickle", or Dask's "dask", "pickle", "dask+pickle", "error".
     `objects` are values as the user knows them, `messages` the pieces they were encoded in (Dask makes one of each
-    element of a collection), `pickled` the objects of which any part was pickled.
+    element of a collection), `pickled` the objects of which any part was pickled; `nbytes` are bytes before compression,
+    `stored` those that were sent or spilled.
     """
 
     def __init__(self) -> None:
@@ -91,6 +125,7 @@ class Counters:
             self._data: dict[tuple[str, str, str], list[int]] = {}
             self._own: dict[str, list[int]] = {}
             self._wire = [0, 0]
+        links.reset()
 
     def data(
         self,
@@ -102,11 +137,22 @@ class Counters:
         frames: int = 0,
         nbytes: int = 0,
         pickled: bool = False,
+        stored: int | None = None,
     ) -> None:
         with self._lock:
             row = self._data.setdefault((way, on, family), [0] * len(FIELDS))
-            for i, n in enumerate((1, messages, frames, nbytes, int(pickled))):
-                row[i] += n
+            row[0] += 1
+            row[1] += messages
+            row[2] += frames
+            row[3] += nbytes
+            row[4] += pickled
+            row[5] += nbytes if stored is None else stored
+
+    def saved(self, row: tuple[str, str, str], nbytes: int) -> None:
+        """Take what Dask's compression saved off the bytes of a row."""
+        with self._lock:
+            if row in self._data:  # else the counters were reset in between
+                self._data[row][FIELDS.index("stored")] -= nbytes
 
     def own(self, kind: str, nbytes: int) -> None:
         with self._lock:
@@ -120,13 +166,92 @@ class Counters:
             self._wire[1] += nbytes
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the counts as plain lists and dicts: `{"data": [[way, road, family, *counts]], "own": …, "wire": …}`."""
+        """Return the counts as lists and dicts: `{"data": [[way, road, family, *counts]], "own": …, "wire": …, …}`."""
         with self._lock:
             return {
                 "data": [[*key, *row] for key, row in sorted(self._data.items())],
                 "own": {kind: list(row) for kind, row in sorted(self._own.items())},
                 "wire": list(self._wire),
+                "links": links.rows(),
             }
+
+
+LINK_FIELDS = (
+    "messages_sent",
+    "messages_received",
+    "nbytes_sent",
+    "nbytes_received",
+    "nbytes_copied",
+    "seconds_sending",
+    "seconds_receiving",
+)
+"""What is added up for each peer and path, as `comm.extra_info` names it. Bytes are those of frames."""
+
+
+class Links:
+    """Connections of `transload://` that this process opened, added up by peer and path; thread-safe.
+
+    Each connection is counted by the end that opened it, whose peer has an address that stays.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # the collector may end a connection while we look
+        self._tokens = itertools.count()
+        # The last are the counts that are not to be told: of before a reset.
+        self._open: dict[int, tuple[str, Callable[[], dict[str, Any]], dict[str, Any]]] = {}
+        self._ended: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def opened(self, peer: str, stats: Callable[[], dict[str, Any]]) -> int:
+        """Note a connection, whose counts `stats` tells until `ended` is called with the token that is returned."""
+        with self._lock:
+            token = next(self._tokens)
+            self._open[token] = (peer, stats, dict.fromkeys(LINK_FIELDS, 0))
+            return token
+
+    def ended(self, token: int) -> None:
+        with self._lock:
+            peer, stats, before = self._open.pop(token)
+            self._add(self._ended, peer, stats(), before)
+
+    def reset(self) -> None:
+        with self._lock:
+            self._ended.clear()
+            for _, stats, before in list(self._open.values()):
+                now = stats()
+                before.update({name: now[name] for name in LINK_FIELDS})
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each peer and path: what went over, connections, streams, and why no better path."""
+        with self._lock:
+            found = {key: {**row, "reasons": list(row["reasons"])} for key, row in self._ended.items()}
+            for peer, stats, before in list(self._open.values()):
+                self._add(found, peer, stats(), before)
+            return [{"peer": peer, "path": path, **row} for (peer, path), row in sorted(found.items())]
+
+    @staticmethod
+    def _add(
+        rows: dict[tuple[str, str], dict[str, Any]], peer: str, stats: dict[str, Any], before: dict[str, Any]
+    ) -> None:
+        nothing = {"connections": 0, "streams": 0, **dict.fromkeys(LINK_FIELDS, 0)}
+        row = rows.setdefault((peer, stats["path"]), {**nothing, "reasons": []})
+        row["connections"] += 1
+        row["streams"] = max(row["streams"], stats["streams"])
+        for name in LINK_FIELDS:
+            row[name] += stats[name] - before[name]
+        for _, choice, reason, taken in stats["decisions"]:
+            text = f"{choice}: {reason}"
+            if not taken and reason and text not in row["reasons"]:
+                row["reasons"].append(text)
+
+
+links = Links()
+"""The connections of this process."""
+
+
+def end_links(tokens: list[int]) -> None:
+    """End those of `links` whose tokens are in the list, and empty it."""
+    while tokens:
+        links.ended(tokens.pop())
 
 
 counters = Counters()

@@ -3,7 +3,7 @@
 Encoding replaces two module globals, as `serialize_and_split` is bound in `distributed.protocol.core` (every comm) and
 in `distributed.protocol.serialize` (spilling). `serialize`, the families "dask" and "pickle" and the dispatch tables
 stay Dask's, and so do task graphs. Beside them: what an end says of itself in a handshake, the labels of two client
-calls, three places where a failed transfer would stall somebody, and three where things are counted.
+calls, three places where a failed transfer would stall somebody, and five where things are counted.
 """
 
 from __future__ import annotations
@@ -12,19 +12,36 @@ import asyncio
 import functools
 import importlib
 import inspect
+import socket
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import dask
+from distributed.comm.addressing import get_address_host
+from distributed.scheduler import Scheduler
+from distributed.worker import Worker
 
 from .. import _core
 from . import _wire
-from ._counters import counters, on_road, pickled_by_dask
+from ._counters import counters, on_road, packed_by_dask, pickled_by_dask
 
-__all__ = ["announcer", "join", "leave", "measure", "speaking"]
+__all__ = [
+    "announcer",
+    "carry",
+    "host_of",
+    "join",
+    "leave",
+    "listens",
+    "listens_no_more",
+    "measure",
+    "pool_was_used",
+    "put_down",
+    "says_on_our_comm",
+    "speaking",
+]
 
 PRELOAD = "transload.dask.preload"
 
@@ -32,6 +49,8 @@ _lock = threading.RLock()
 _speakers: weakref.WeakSet[Any] = weakref.WeakSet()
 _speaker_refs: tuple[weakref.ref[Any], ...] = ()  # the same, to be read by any thread
 _measurers: weakref.WeakSet[Any] = weakref.WeakSet()
+_carriers: weakref.WeakSet[Any] = weakref.WeakSet()
+_installing = False
 _patches: list[tuple[Any, str, Any, Any]] = []
 _client_preload: tuple[Any, list[str]] | None = None
 _announcers: list[Callable[[Any], dict[str, Any] | None]] = []
@@ -44,14 +63,18 @@ def speaking() -> bool:
     return any(o is not None and getattr(o.status, "name", o.status) != "closed" for o in owners)
 
 
-def join(owner: object) -> None:
-    """Turn transload on in this process on behalf of `owner` (a client, worker or scheduler; weakly held)."""
+def join(owner: object, clients: bool = True) -> None:
+    """Turn transload on in this process on behalf of `owner` (a client, worker or scheduler; weakly held).
+
+    With `clients`, also for clients that are made in this process from now on.
+    """
     global _speaker_refs
     with _lock:
         _speakers.add(owner)
         _speaker_refs = tuple(map(weakref.ref, _speakers))
         _install()
-        _preload_clients(True)
+        if clients:
+            _preload_clients(True)
 
 
 def leave(owner: object) -> None:
@@ -73,10 +96,90 @@ def measure(owner: object, on: bool) -> None:
         _install() if on else _settle()
 
 
+def carry(carrier: object) -> None:
+    """Keep what is replaced in place while `carrier` is there: a connection or listener of `transload://`; weakly held.
+
+    On it values go in our form, whoever else in this process turns transload on or off; others see none of it.
+    """
+    # Made before the set's own reference: the interpreter calls the youngest first.
+    weakref.finalize(carrier, _settle_where_possible).atexit = False
+    with _lock:
+        _carriers.add(carrier)
+        _install()
+
+
+def put_down(carrier: object) -> None:
+    """Undo `carry`."""
+    with _lock:
+        if carrier in _carriers:
+            _carriers.discard(carrier)
+            _settle()
+
+
+def listens(server: object) -> None:
+    """Note that `server` listens on our comm: a scheduler looks who takes our form, a worker is turned on."""
+    from . import _scheduler, _worker
+
+    if isinstance(server, Scheduler):
+        _scheduler.watch(server)
+    elif isinstance(server, Worker):
+        _worker.turn_on_by_listening(server)
+
+
+def listens_no_more(server: object) -> None:
+    """Undo `listens`; a scheduler looks on, as its other listeners may be there still."""
+    from . import _worker
+
+    if isinstance(server, Worker):
+        _worker.turn_off_by_listening(server)
+
+
+def says_on_our_comm(server: object) -> dict[str, Any]:
+    """Return what the listening end of a connection of ours says of itself: whoever it is can read our form."""
+    if isinstance(server, Scheduler):  # but what it passes on is for others
+        for announce in _announcers:
+            if (says := announce(server)) is not None:
+                return says
+    return _wire.announcement(push=True, publish=True)
+
+
+def host_of(server: object, bound: Sequence[tuple[str, int]]) -> str | None:
+    """Return the address by which this host reaches the scheduler of `server`, where it has one and listens there.
+
+    Dask gives a listener on a wildcard a `default_host` for its own schemes only.
+    """
+    scheduler = getattr(getattr(server, "scheduler", None), "address", None)
+    host = _host_towards(get_address_host(scheduler)) if isinstance(scheduler, str) else None
+    if host is None or not any((":" in host) == (":" in one) for one, _ in bound):
+        return None
+    return host
+
+
+def _host_towards(host: str) -> str | None:
+    """Return the address of this host from which packets to `host` go; None where there is no way to it."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(address)  # nothing is sent
+            return str(probe.getsockname()[0])
+    except OSError:
+        return None
+
+
+def _settle_where_possible() -> None:
+    """Settle after an object was collected, which may be at any place: in another's `_install`, too. Then a later one does."""
+    if _lock.acquire(blocking=False):
+        try:
+            if not _installing:
+                _settle()
+        finally:
+            _lock.release()
+
+
 def _settle() -> None:
     if not _speakers:
         _preload_clients(False)
-        if not _measurers:
+        if not _measurers and not _carriers:
             _uninstall()
 
 
@@ -84,8 +187,17 @@ def _settle() -> None:
 
 
 def _install() -> None:
+    global _installing
     if _patches:
         return
+    _installing = True
+    try:
+        _replace_all()
+    finally:
+        _installing = False
+
+
+def _replace_all() -> None:
     # `import distributed.protocol.serialize as s` would give the function of that name.
     serialize = importlib.import_module("distributed.protocol.serialize")
     core = importlib.import_module("distributed.protocol.core")
@@ -99,6 +211,8 @@ def _install() -> None:
     serialize.register_serialization_family(_wire.MARKER, None, _wire.decode)
     _replace(core, "serialize_and_split", _to_comm)
     _replace(serialize, "serialize_and_split", _to_disk)
+    _replace(core, "maybe_compress", _counting_compressor)
+    _replace(serialize, "maybe_compress", _counting_compressor)
     _replace(comm.Comm, "handshake_info", _handshake_info)
     _replace(comm.Listener, "on_connection", _on_connection)
     _replace(client.Client, "_scatter", functools.partial(_labelled, "scatter"))
@@ -141,17 +255,22 @@ def _pooled(stock: Any) -> Any:
 
     @functools.wraps(stock)
     def host_array(n: int) -> memoryview:
-        global _last_pooled, _idle_loop
-        if n < POOLED or not speaking():
+        if n < POOLED or not (_carriers or speaking()):
             view: memoryview = stock(n)
             return view
-        _last_pooled = time.monotonic()
-        if _idle_loop is None or _idle_loop.is_closed():
-            _idle_loop = asyncio.get_running_loop()
-            _idle_loop.call_later(IDLE, _release_when_idle)
+        pool_was_used(asyncio.get_running_loop())
         return _core.allocate(n)
 
     return host_array
+
+
+def pool_was_used(loop: asyncio.AbstractEventLoop) -> None:
+    """Let the pool's idle memory go some time after the last large message."""
+    global _last_pooled, _idle_loop
+    _last_pooled = time.monotonic()
+    if _idle_loop is None or _idle_loop.is_closed():
+        _idle_loop = loop
+        loop.call_later(IDLE, _release_when_idle)
 
 
 def _release_when_idle() -> None:
@@ -169,7 +288,8 @@ def _to_comm(stock: Any) -> Any:
     def serialize_and_split(
         x: Any, serializers: Any = None, on_error: str = "message", context: Any = None, size: int | None = None
     ) -> Any:
-        return _wire.encode(stock, x, serializers, on_error, context, size, speaking=speaking())
+        ours = _wire.on_our_comm(context)
+        return _wire.encode(stock, x, serializers, on_error, context, size, speaking=bool(ours) or speaking())
 
     return serialize_and_split
 
@@ -194,7 +314,7 @@ def _handshake_info(stock: Any) -> Any:
 def _on_connection(stock: Any) -> Any:
     @functools.wraps(stock)
     async def on_connection(self: Any, comm: Any, handshake_overrides: dict[str, Any] | None = None) -> None:
-        if speaking():
+        if speaking() and _wire.KEY not in (handshake_overrides or {}):
             server = getattr(getattr(self, "comm_handler", None), "__self__", None)
             for announce in _announcers:
                 if (says := announce(server)) is not None:
@@ -248,12 +368,13 @@ def _judge_anew(pool: Any) -> None:
 
 
 def _gather(stock: Any) -> Any:
+    # No coroutine of ours around Dask's: it would stand in the traceback of every task that failed.
     @functools.wraps(stock)
-    async def _gather(self: Any, *args: Any, local_worker: Any = None, **kwargs: Any) -> Any:
+    def _gather(self: Any, *args: Any, local_worker: Any = None, **kwargs: Any) -> Any:
         # A client inside a task looks into its worker first; where a Refusal stands there it must ask the others.
         if local_worker is not None and refusals_of(local_worker):
             local_worker = None
-        return await stock(self, *args, local_worker=local_worker, **kwargs)
+        return stock(self, *args, local_worker=local_worker, **kwargs)
 
     return _gather
 
@@ -329,6 +450,16 @@ def _counting_pickler(kind: str | None, stock: Any) -> Any:
         return result
 
     return dumps
+
+
+def _counting_compressor(stock: Any) -> Any:
+    @functools.wraps(stock)
+    def maybe_compress(payload: Any, **kwargs: Any) -> Any:
+        name, stored = stock(payload, **kwargs)
+        packed_by_dask(payload, memoryview(stored).nbytes)
+        return name, stored
+
+    return maybe_compress
 
 
 def _counting_write(stock: Any) -> Any:

@@ -19,7 +19,7 @@ from . import _process
 from ._wire import KEY, TOPIC, StockPeer, announcement, carries_ours
 from ._worker import _around
 
-__all__ = ["turn_off", "turn_on"]
+__all__ = ["turn_off", "turn_on", "watch"]
 
 _roles: weakref.WeakKeyDictionary[Scheduler, SchedulerRole] = weakref.WeakKeyDictionary()
 
@@ -27,10 +27,15 @@ _roles: weakref.WeakKeyDictionary[Scheduler, SchedulerRole] = weakref.WeakKeyDic
 def turn_on(scheduler: Scheduler, workers: Iterable[str] = (), clients: Iterable[str] = ()) -> None:
     """Turn transload on for `scheduler`, and note addresses of workers and ids of clients that have it."""
     _process.join(scheduler)
+    watch(scheduler)
+    _roles[scheduler].note(workers, clients)
+
+
+def watch(scheduler: Scheduler) -> None:
+    """Look who of the scheduler's peers has transload, and stop our form on its way to one that has not."""
     if scheduler not in _roles:
         _roles[scheduler] = SchedulerRole(scheduler)
         scheduler.rpc.collect()
-    _roles[scheduler].note(workers, clients)
 
 
 def turn_off(scheduler: Scheduler) -> None:
@@ -64,7 +69,8 @@ class SchedulerRole(SchedulerPlugin):
         self._workers: set[str] = set()
         self._clients: set[str] = set()
         scheduler.add_plugin(self, name=self.name)
-        self._handlers = {op: scheduler.handlers[op] for op in ("scatter", "proxy", "publish_put")}
+        ops = ("scatter", "proxy", "publish_put")  # the last is an extension's, which a scheduler may lack
+        self._handlers = {op: scheduler.handlers[op] for op in ops if op in scheduler.handlers}
         for op, handler in self._handlers.items():
             scheduler.handlers[op] = _around(handler, getattr(self, f"check_{op}"))
 

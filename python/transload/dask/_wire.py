@@ -12,21 +12,27 @@ Whoever says nothing is sent what stock Dask sends.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import dask
 from distributed.metrics import context_meter
 from distributed.protocol.serialize import Serialize, Serialized
 
 import transload
 
-from ._counters import counters, road, value_pickles
+from .. import _core
+from .._trust import is_strict
+from ._counters import counters, offered, road, value_pickles
 
 __all__ = [
+    "FRAMES",
     "KEY",
     "MARKER",
+    "STREAM",
     "Refusal",
     "StockPeer",
     "announcement",
@@ -34,7 +40,9 @@ __all__ = [
     "decode",
     "encode",
     "encode_spilled",
+    "on_our_comm",
     "with_marker",
+    "with_request_marked",
 ]
 
 logger = logging.getLogger("distributed.transload")
@@ -51,8 +59,11 @@ KEY = "transload"
 LARGE = 64 * 1024
 """From this size (bytes) on a frame is worth a buffer of its own on arrival; smaller ones are copied into place."""
 
+FRAMES, STREAM = "frames", "stream"
+"""What stands under `KEY` in the context of values for our comm: the engine moves them, or TLS does, in Dask's own stream."""
+
 TLS_FRAME_LIMIT = 2**31 - 64
-"""Largest frame (bytes) over `tls://`: `distributed.comm.tcp.TLS` stays within a C int."""
+"""Largest frame (bytes) over TLS: `distributed.comm.tcp.TLS` stays within a C int."""
 
 REPORT = b'{"transload-report":'
 """How the text of a process's counters begins."""
@@ -88,6 +99,14 @@ def announcement(push: bool = False, publish: bool = False) -> dict[str, Any]:
     return {"format": transload.FORMAT_VERSION, "push": push, "publish": publish}
 
 
+def caller_announcement(opens: bool) -> dict[str, Any]:
+    """Return what the connecting end of `transload://` says of itself, which `opens` the values that it is sent or not.
+
+    A scheduler does not: it asks for others. Then nothing is said of pushes, which its answer could change.
+    """
+    return announcement(push=True, publish=True) if opens else {"format": transload.FORMAT_VERSION}
+
+
 def judge(serializers: Sequence[str] | None, context: dict[str, Any] | None) -> tuple[bool, bool]:
     """Return (the receiver takes our form, it takes family "pickle" in it)."""
     if serializers is not None:
@@ -95,10 +114,25 @@ def judge(serializers: Sequence[str] | None, context: dict[str, Any] | None) -> 
     peer = ((context or {}).get("recipient") or {}).get(KEY) or {}
     if peer.get("format") != transload.FORMAT_VERSION or road.get() == "stock":
         return False, True
-    takes = bool(peer.get("publish" if road.get() == "publish" else "push"))
-    if not takes:
+    takes = peer.get("publish" if road.get() == "publish" else "push")
+    if takes is False:
         declined.set()
-    return takes, True
+    return bool(takes), True
+
+
+def on_our_comm(context: dict[str, Any] | None) -> object:
+    """Tell whether a value is on its way over `transload://`, whose ends both have transload: `FRAMES`, `STREAM` or None."""
+    return context.get(KEY) if context else None
+
+
+def with_request_marked(message: Any, serializers: Sequence[str] | None) -> Any:
+    """Return a message for `transload://`; where it is a request, it says that its sender takes our form.
+
+    Whoever forwards the request (the scheduler) passes that on.
+    """
+    if serializers is None and type(message) is dict and "op" in message and "reply" in message:
+        return message if "serializers" in message else {**message, "serializers": with_marker(None)}
+    return message
 
 
 def carries_ours(message: object) -> bool:
@@ -117,6 +151,18 @@ def _is_dasks_own(value: object) -> bool:
         # client, so it must stay readable for all; data that looks the same travels as Dask's raw bytes, just as well.
         return value[:1] == b"\x80" and value[-1:] == b"." or value.startswith(REPORT)
     return str(type(value).__module__).partition(".")[0] in ("dask", "distributed")
+
+
+_UNMETERED = contextlib.nullcontext()
+_listeners = getattr(context_meter, "_callbacks", None)
+
+
+def _metered(label: str) -> contextlib.AbstractContextManager[None]:
+    """As ``context_meter.meter(label)``, which takes as long as a small message: not asked where nobody listens."""
+    if _listeners is not None and not _listeners.get():
+        return _UNMETERED
+    meter: contextlib.AbstractContextManager[None] = context_meter.meter(label)
+    return meter
 
 
 # ── encode ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -146,9 +192,11 @@ def encode(
     if _is_dasks_own(value):
         return stock(x, serializers=serializers, on_error=on_error, context=context, size=size)
     if not ours:
+        if transload.is_strict():  # all that Dask writes holds a pickle: the value, or its class
+            return _refuse(transload.Unsupported(f"a {type(value).__qualname__} for a peer that takes Dask's own form alone, which is a pickle: strict() is on"), ours)
         return _counted(stock, x, where, serializers=serializers, on_error=on_error, context=context, size=size)
     try:
-        with context_meter.meter("serialize"):
+        with _metered("serialize"):
             return _ours(value, pickle, where, context)
     except Exception as error:
         reason = error
@@ -182,7 +230,7 @@ def encode_spilled(stock: Any, x: Any, kwargs: dict[str, Any], *, speaking: bool
         return stock(x, **kwargs)
     if speaking:
         try:
-            with context_meter.meter("serialize"):
+            with _metered("serialize"):
                 return _ours(x, True, "spill", None)
         except Exception as error:
             if transload.is_strict():
@@ -192,29 +240,63 @@ def encode_spilled(stock: Any, x: Any, kwargs: dict[str, Any], *, speaking: bool
 
 
 def _ours(value: object, pickle: bool, where: str, context: dict[str, Any] | None) -> tuple[dict[str, Any], list[Any]]:
-    families = ("host", "pickle") if pickle and not transload.is_strict() else ("host",)
-    message = transload.serialize(value, families=families)
-    frames = [_own_buffer(frame) for frame in message.frames]
+    head, frames, families = _core.encode(value, _BOTH if pickle and not is_strict() else _HOST)
     header: dict[str, Any] = {"serializer": MARKER, "road": where}
-    nbytes = len(message.header) + sum(frame.nbytes for frame in frames)
-    counters.data(
-        "encode",
-        where,
-        "transload:" + "+".join(message.families),
-        frames=len(frames),
-        nbytes=nbytes,
-        pickled="pickle" in message.families,
-    )
-    if any(frame.nbytes >= LARGE for frame in frames):
+    raw = stored = _nbytes(head, frames)
+    compression, level = _compression(context)
+    if compression is not None:
+        with _metered("compress"):
+            head, frames, _ = _core.store(head, frames, compression, level, False)
+        header["raw"] = raw
+        stored = _nbytes(head, frames)
+    row = ("encode", where, _ROW_NAMES.get(families) or "transload:" + "+".join(families))
+    counters.data(*row, frames=len(frames), nbytes=raw, stored=stored, pickled="pickle" in families)
+    if on_our_comm(context) == FRAMES and compression is None:  # they arrive as they are, each aligned
+        if (context or {}).get("compression") is not None:
+            offered(row, header, [head, *frames])
+        return header, [head, *frames]
+    parts: list[Any] = [_own_buffer(frame) for frame in frames]
+    if any(part.nbytes >= LARGE for part in parts):
         # Dask's receiver puts the first buffer that is not `bytes` behind the headers, in their allocation: misaligned
         # (dot 8-11x slower). An empty one takes that place, costs nothing, and every real frame gets its own buffer.
         header["lead"] = True
-        frames.insert(0, _LEAD)
-    frames.insert(0, message.header)
+        parts.insert(0, _LEAD)
+    parts.insert(0, head)
     # No split-* fields: frames are not cut into Dask's 64 MiB shards, whose merging copies everything once more.
-    if str(((context or {}).get("recipient") or {}).get("address", "")).startswith("tls://"):
-        _split(header, frames, TLS_FRAME_LIMIT)
-    return header, frames
+    address = str(((context or {}).get("recipient") or {}).get("address", ""))
+    if address.startswith("tls://") or on_our_comm(context) == STREAM:
+        _split(header, parts, TLS_FRAME_LIMIT)
+    if compression is not None:
+        # Dask looks at the head alone; the frames were seen to. What is False it neither compresses nor opens.
+        header["compression"] = (None, *[False] * (len(parts) - 1))
+    offered(row, header, parts)
+    return header, parts
+
+
+_HOST, _BOTH = ("host",), ("host", "pickle")
+_ROW_NAMES: dict[tuple[str, ...], str] = {("host",): "transload:host", ("pickle",): "transload:pickle"}
+
+
+def _nbytes(head: bytes, frames: Iterable[memoryview]) -> int:
+    total = len(head)
+    for frame in frames:
+        total += frame.nbytes
+    return total
+
+
+def _compression(context: dict[str, Any] | None) -> tuple[str | None, int | None]:
+    """Return (compression, level) for our frames on this connection.
+
+    Dask's handshake has settled the codec: none on one host and where the ends want different ones. lz4 and zstd we write
+    ourselves, which spares the receiver a copy and needs no Python package; None leaves the frames to Dask (snappy, zlib, and
+    whatever it does without a connection).
+    """
+    agreed = (context or {}).get("compression")
+    if agreed == "zstd":
+        return "zstd", dask.config.get("distributed.comm.zstd.level")
+    if agreed == "lz4":
+        return ("auto" if dask.config.get("distributed.comm.compression") == "auto" else "lz4"), None
+    return None, None
 
 
 def _own_buffer(frame: Any) -> memoryview:
@@ -260,15 +342,15 @@ def _counted(stock: Any, x: Any, where: str, **kwargs: Any) -> tuple[dict[str, A
     messages = _families(header, families)
     if calls[0]:
         families.add("pickle")
+    row = ("encode", where, "+".join(sorted(families)))
     counters.data(
-        "encode",
-        where,
-        "+".join(sorted(families)),
+        *row,
         messages=messages,
         frames=len(frames),
         nbytes=sum(memoryview(frame).nbytes for frame in frames),
         pickled="pickle" in families,
     )
+    offered(row, header, frames)
     return header, frames
 
 
@@ -290,12 +372,14 @@ def decode(header: dict[str, Any], frames: Sequence[Any]) -> Any:
     if "refusal" in header:
         return Refusal(_error(header["refusal"], bytes(frames[0]).decode(errors="replace")))
     head, payload = frames[0], frames[2 if header.get("lead") else 1 :]
-    families = ("host",) if transload.is_strict() else ("host", "pickle")
     # Where a frame lies misaligned (small ones behind the headers, spilled ones in their file) or is read-only (what a
     # decompressor made), loads copies what needs it.
-    value = transload.loads([head, *payload], families=families)
-    nbytes = memoryview(head).nbytes + sum(memoryview(frame).nbytes for frame in payload)
-    counters.data("decode", header.get("road", "reply"), "transload", frames=len(payload), nbytes=nbytes)
+    value = _core.decode(head, payload, _HOST if is_strict() else _BOTH, None)
+    stored = memoryview(head).nbytes
+    for frame in payload:
+        stored += memoryview(frame).nbytes
+    raw = header.get("raw", stored)
+    counters.data("decode", header.get("road", "reply"), "transload", frames=len(payload), nbytes=raw, stored=stored)
     return value
 
 

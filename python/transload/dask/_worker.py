@@ -33,11 +33,12 @@ from . import _process
 from ._counters import on_road
 from ._wire import TOPIC, Refusal, announcement, with_marker
 
-__all__ = ["WorkerRole", "turn_off", "turn_on"]
+__all__ = ["WorkerRole", "turn_off", "turn_off_by_listening", "turn_on", "turn_on_by_listening"]
 
 logger = logging.getLogger("distributed.transload")
 
 _roles: weakref.WeakKeyDictionary[Worker, WorkerRole] = weakref.WeakKeyDictionary()
+_by_listening: weakref.WeakKeyDictionary[Worker, WorkerRole] = weakref.WeakKeyDictionary()
 
 _NEEDS_VALUE = frozenset({"waiting", "ready", "constrained", "executing", "long-running", "resumed", "cancelled"})
 
@@ -54,6 +55,20 @@ def turn_on(worker: Worker, trusted: Collection[str] = ()) -> None:
     if worker._client is not None:  # made inside a task, earlier
         _client.turn_on_preloaded(worker._client)
     worker.log_event(TOPIC, {"worker": worker.contact_address or worker.address_safe, **announcement(push=True)})
+
+
+def turn_on_by_listening(worker: Worker) -> None:
+    """Turn transload on for a worker that begins to listen on `transload://`: its connections tell the scheduler."""
+    if worker not in _roles:
+        _process.join(worker, clients=False)
+        _roles[worker] = _by_listening[worker] = WorkerRole(worker)
+
+
+def turn_off_by_listening(worker: Worker) -> None:
+    """Undo `turn_on_by_listening`, unless somebody turned transload on or off since."""
+    role = _by_listening.pop(worker, None)
+    if role is not None and _roles.get(worker) is role:
+        turn_off(worker, tell=False)
 
 
 def turn_off(worker: Worker, tell: bool = True) -> None:

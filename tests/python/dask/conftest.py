@@ -21,22 +21,25 @@ QUIET = {
     "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "false",
     "DASK_DISTRIBUTED__ADMIN__LOG_FORMAT": "%(levelname)s %(name)s: %(message)s",
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "20s",
+    # It drops second replicas every two seconds, and with them what a test has put on one worker.
+    "DASK_DISTRIBUTED__SCHEDULER__ACTIVE_MEMORY_MANAGER__START": "false",
 }
 
 
 class Cluster:
     """A scheduler and workers in processes of their own; `logs` keeps what each wrote."""
 
-    def __init__(self, folder, scheduler="with", env=None):
+    def __init__(self, folder, scheduler="with", env=None, protocol="tcp"):
         self.folder, self.env, self.processes = Path(folder), env or {}, {}
+        self.protocol = protocol
         self.file = self.folder / "scheduler.json"
-        self._start("scheduler", scheduler, "dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
-                    "--scheduler-file", str(self.file))  # fmt: skip
+        self._start("scheduler", scheduler, "dask_scheduler", "--protocol", protocol, "--host", "127.0.0.1", "--port", "0",
+                    "--no-dashboard", "--scheduler-file", str(self.file))  # fmt: skip
         self._wait(lambda: self.file.exists() and self.file.read_text().strip(), "the scheduler")
         self.address = json.loads(self.file.read_text())["address"]
 
     def _start(self, name, kind, module, *arguments):
-        path = [str(MODULES), os.environ.get("PYTHONPATH", "")]
+        path = [str(MODULES), str(HERE.parent), os.environ.get("PYTHONPATH", "")]
         if kind == "without":
             path.insert(0, str(HERE / "without_transload"))
         if kind == "preload":
@@ -46,11 +49,11 @@ class Cluster:
         with open(self.folder / f"{name}.log", "w") as log:
             self.processes[name] = subprocess.Popen(command, env=env, stdout=log, stderr=log, cwd=self.folder)
 
-    def worker(self, name, kind="with", memory="1GB", wait=True):
-        """Start a worker (`kind`: with, without, preload); return its address once it has registered."""
-        self._start(name, kind, "dask_worker", self.address, "--no-nanny", "--nthreads", "1", "--no-dashboard",
-                    "--host", "127.0.0.1", "--name", name, "--memory-limit", memory, "--local-directory",
-                    str(self.folder))  # fmt: skip
+    def worker(self, name, kind="with", memory="1GB", wait=True, host="127.0.0.1", nanny=False):
+        """Start a worker (`kind`: with, without, preload), by default without a nanny, and wait until it has registered."""
+        self._start(name, kind, "dask_worker", self.address, "--nanny" if nanny else "--no-nanny", "--nthreads", "1",
+                    "--no-dashboard", "--host", host, "--protocol", self.protocol, "--name", name, "--memory-limit",
+                    memory, "--local-directory", str(self.folder))  # fmt: skip
         if wait:
             self._wait(lambda: "Registered to" in self.log(name), name)
 
@@ -88,10 +91,10 @@ def make_cluster(tmp_path_factory):
     """Return a context manager that starts a cluster: `with make_cluster(scheduler, {name: kind}) as cluster`."""
 
     @contextlib.contextmanager
-    def make(scheduler="with", workers=None, **env):
+    def make(scheduler="with", workers=None, protocol="tcp", **env):
         cluster = None
         try:
-            cluster = Cluster(tmp_path_factory.mktemp("cluster"), scheduler, env)
+            cluster = Cluster(tmp_path_factory.mktemp("cluster"), scheduler, env, protocol)
             for name, kind in (workers or {}).items():
                 cluster.worker(name, kind, wait=False)
             cluster._wait(lambda: all("Registered to" in cluster.log(n) for n in workers or ()), "a worker")

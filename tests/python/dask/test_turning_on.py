@@ -1,11 +1,14 @@
 """`enable`, `disable`, the preload module, strict, and what travels with them."""
 
+import asyncio
+import gc
 import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
+from distributed.comm import connect, listen
 
 import transload
 import transload.dask
@@ -233,3 +236,25 @@ def test_a_scheduler_that_was_mixed_is_asked_again(make_cluster, monkeypatch):
         else:
             pytest.fail(str(transload.dask.report(client)))
         transload.dask.disable(client)
+
+
+def test_connections_of_our_comm_put_back_what_they_needed():
+    async def talk():
+        listener = await listen("transload://127.0.0.1:0", lambda comm: None)
+        comm = await connect(listener.contact_address)
+        assert standing.of_this_process() != before
+        await comm.close()
+        listener.stop()
+
+    gc.collect()  # connections of other tests
+    before = standing.of_this_process()
+    asyncio.run(talk())
+    gc.collect()
+    assert standing.of_this_process() == before
+
+
+def test_the_traceback_of_a_failed_task_is_as_short_as_dasks(client):
+    """A coroutine of ours around Dask's `gather` stood in it."""
+    with pytest.raises(ZeroDivisionError) as raised:
+        client.gather(client.submit(lambda: 1 / 0))
+    assert not [e.path for e in raised.traceback if "transload" in str(e.path) and "tests" not in str(e.path)]

@@ -1,0 +1,214 @@
+"""`transload://` with certificates, and `transload+tls://`: Dask's rules hold, and nothing goes in clear."""
+
+import asyncio
+import contextlib
+import logging
+from pathlib import Path
+
+import dask
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from distributed.comm import CommClosedError, connect, listen
+from distributed.comm.core import FatalCommClosedError
+from distributed.protocol import to_serialize
+from distributed.security import Security
+
+import transload.dask
+
+pytestmark = pytest.mark.timeout(60)
+
+CERTIFICATES = Path(__file__).parents[2] / "data" / "tls"
+SCHEMES = pytest.mark.parametrize("scheme", ["transload", "transload+tls"])
+
+
+def security(name="peer", authority="peer", **kwargs):
+    files = {
+        f"tls_{role}_{kind}": str(CERTIFICATES / f"{name}{'-key' if kind == 'key' else ''}.pem")
+        for role in ("scheduler", "worker", "client")
+        for kind in ("cert", "key")
+    }
+    return Security(tls_ca_file=str(CERTIFICATES / f"{authority}-authority.pem"), **files, **kwargs)
+
+
+@contextlib.asynccontextmanager
+async def listening(scheme, handle, who=None, host="127.0.0.1"):
+    listener = await listen(f"{scheme}://{host}:0", handle, **(who or security()).get_listen_args("scheduler"))
+    try:
+        yield listener
+    finally:
+        listener.stop()
+
+
+async def echo(comm):
+    with contextlib.suppress(CommClosedError):
+        while True:
+            await comm.write({"back": to_serialize(await comm.read())})
+
+
+def run(coroutine):
+    return asyncio.run(asyncio.wait_for(coroutine, 40))
+
+
+@SCHEMES
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_messages_go_there_and_back(scheme, host):
+    async def check():
+        async with listening(scheme, echo, host=host) as listener:
+            assert listener.contact_address.startswith(f"{scheme}://{host}:")
+            comm = await connect(listener.contact_address, **security().get_connection_args("worker"))
+            assert comm.peer_address == listener.contact_address
+            for value in ([1, (2, [3])], np.zeros(5_000_000), "text"):
+                await comm.write(to_serialize(value))
+                back = (await comm.read())["back"]
+                assert np.array_equal(back, value) if isinstance(value, np.ndarray) else back == value
+            info = comm.extra_info
+            assert info["path"] == "tls" and info["cipher"] and info["peercert"]["subject"]
+            assert info["nbytes_sent"] > 40_000_000 and info["nbytes_received"] > 40_000_000
+            await comm.close()
+            with pytest.raises(CommClosedError):
+                await comm.read()
+
+    run(check())
+
+
+def test_values_go_in_our_form():
+    """Identity is kept, a list stays a list, and frames lie where Dask's tls:// would misalign them."""
+    came = []
+
+    async def take(comm):
+        came.append((await comm.read())["value"])
+        await comm.write("done")
+        await comm.close()
+
+    async def check():
+        async with listening("transload", take) as listener:
+            comm = await connect(listener.contact_address, **security().get_connection_args("worker"))
+            shared = np.arange(300_000.0)
+            await comm.write({"value": to_serialize([shared, shared, [1, (2,)]])})
+            assert await comm.read() == "done"
+            await comm.close()
+        a, b, rest = came[0]
+        assert a is b and np.array_equal(a, shared) and rest == [1, (2,)]
+        assert a.ctypes.data % 64 == 0 and a.flags.writeable
+
+    run(check())
+
+
+def test_nothing_goes_in_clear():
+    """What passes between the two ends is looked at on its way."""
+    seen = bytearray()
+    secret = b"what nobody else may read " * 1000
+
+    async def relay(port):
+        async def pump(reader, writer):
+            while data := await reader.read(65536):
+                seen.extend(data)
+                writer.write(data)
+            writer.close()
+
+        async def both(reader, writer):
+            there = await asyncio.open_connection("127.0.0.1", port)
+            await asyncio.gather(pump(reader, there[1]), pump(there[0], writer))
+
+        return await asyncio.start_server(both, "127.0.0.1", 0)
+
+    async def check():
+        async with listening("transload", echo) as listener:
+            server = await relay(int(listener.contact_address.rpartition(":")[2]))
+            address = f"transload://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            comm = await connect(address, **security().get_connection_args("worker"))
+            for value in (secret, np.frombuffer(secret, "u1")):
+                await comm.write(to_serialize(value))
+                assert bytes((await comm.read())["back"]) == secret
+            await comm.close()
+            server.close()
+        assert len(seen) > 4 * len(secret)
+        assert b"what nobody" not in seen and b"pickle-protocol" not in seen and b"transload" not in seen
+
+    run(check())
+
+
+@SCHEMES
+def test_a_stranger_is_refused_by_either_end(scheme, caplog):
+    async def check():
+        # Signed by an authority that the other end does not know.
+        async with listening(scheme, echo) as listener:
+            with pytest.raises((OSError, FatalCommClosedError)):
+                stranger = security("stranger", "peer").get_connection_args("worker")
+                comm = await connect(listener.contact_address, timeout=2, **stranger)
+                await comm.read()
+        async with listening(scheme, echo, security("stranger", "peer")) as listener:
+            with pytest.raises(FatalCommClosedError, match="TLS certificate does not match"):
+                await connect(listener.contact_address, timeout=5, **security().get_connection_args("worker"))
+
+    with caplog.at_level(logging.WARNING, "distributed.comm.tcp"):
+        run(check())
+    assert "TLS handshake failed" in caplog.text
+
+
+def test_without_certificates_there_is_no_transload_tls():
+    async def check():
+        with pytest.raises(TypeError, match="ssl_context"):
+            await listen("transload+tls://127.0.0.1:0", echo)
+        with pytest.raises(TypeError, match="ssl_context"):
+            await connect("transload+tls://127.0.0.1:1", timeout=2)
+
+    run(check())
+
+
+@SCHEMES
+def test_encryption_that_is_required_is_not_left_out(scheme):
+    """Dask checks this for its own schemes only, and would run in clear."""
+
+    async def check():
+        required = Security(require_encryption=True)
+        with pytest.raises((RuntimeError, TypeError), match="encryption required|ssl_context"):
+            await listen(f"{scheme}://127.0.0.1:0", echo, **required.get_listen_args("scheduler"))
+        async with listening(scheme, echo) as listener:
+            with pytest.raises((RuntimeError, TypeError), match="encryption required|ssl_context"):
+                await connect(listener.contact_address, timeout=2, **required.get_connection_args("worker"))
+        async with listening(scheme, echo, security(require_encryption=True)) as listener:
+            both = security(require_encryption=True).get_connection_args("worker")
+            comm = await connect(listener.contact_address, **both)
+            await comm.write("hello")
+            assert await comm.read() == {"back": "hello"}
+            comm.abort()
+
+    run(check())
+
+
+def test_one_end_in_clear_hears_so_at_once(caplog):
+    async def check():
+        async with listening("transload", echo) as listener:
+            with pytest.raises(OSError):
+                await connect(listener.contact_address, timeout=2)
+        plain = await listen("transload://127.0.0.1:0", echo)
+        with pytest.raises(OSError):
+            await connect(plain.contact_address, timeout=2, **security().get_connection_args("worker"))
+        plain.stop()
+
+    with caplog.at_level(logging.WARNING):
+        run(check())
+    refused = [r.getMessage() for r in caplog.records if r.getMessage().startswith("refused ")]
+    assert refused and all("TLS" in line for line in refused)
+
+
+@pytest.mark.parametrize("processes", [False, True])
+@SCHEMES
+def test_cluster(scheme, processes):
+    given = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "processes": processes}
+    safe = security(require_encryption=True)
+    with LocalCluster(protocol=scheme, security=safe, **given) as cluster, Client(cluster, security=safe) as client:
+        assert cluster.scheduler_address.startswith(f"{scheme}://")
+        one, two = client.sync(client.scheduler.identity)["workers"]
+        assert one.startswith(f"{scheme}://")
+        before = transload.dask.report(client)
+        data = client.submit(np.arange, 2_000_000, workers=[one])
+        assert client.submit(np.sum, data, workers=[two]).result() == 1999999000000
+        assert client.gather(client.scatter([1, [2]])) == [1, [2]]
+        links = (transload.dask.report(client) - before).links
+        assert {link["path"] for link in links} == {"tls"}
+        timeouts = {"distributed.comm.timeouts.connect": "1s"}
+        with pytest.raises((OSError, TypeError)), dask.config.set(timeouts):  # without certificates
+            Client(cluster.scheduler_address, timeout="1s")
