@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
 import statistics
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from builds import package, site_packages
 
 CHILD = """
 import sys, time, gc, json, dataclasses
@@ -49,32 +46,16 @@ print(json.dumps(out))
 """
 
 
-def build(name: str, stable: bool) -> Path:
-    folder = ROOT / "build" / f"abi3-cost-{name}"
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    configure = ["cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(folder), "-DCMAKE_BUILD_TYPE=Release", "-DTRANSLOAD_BUILD_PYTHON=ON", "-DTRANSLOAD_BUILD_TESTS=OFF",
-                 "-DTRANSLOAD_CUDA=OFF", f"-DPython_EXECUTABLE={sys.executable}", f"-DTRANSLOAD_STABLE_ABI={'ON' if stable else 'OFF'}"]  # fmt: skip
-    for command in (configure, ["cmake", "--build", str(folder), "--target", "_core"]):
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
-    package = folder / "package"
-    shutil.rmtree(package, ignore_errors=True)
-    shutil.copytree(ROOT / "python" / "transload", package / "transload", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
-    (module,) = (folder / "bindings").glob("_core*.so")
-    shutil.copy(module, package / "transload")
-    return package
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
-    builds = {"abi3": build("abi3", True), "full": build("full", False)}
-    site = ":".join(path for path in sys.path if "site-packages" in path)
+    builds = {name: package(f"abi3-cost-{name}", f"-DTRANSLOAD_STABLE_ABI={stable}") for name, stable in (("abi3", "ON"), ("full", "OFF"))}
+    site = ":".join(site_packages())
     found: dict[str, dict[str, list[list[float]]]] = {name: {} for name in builds}
     for _ in range(rounds):
-        for name, package in builds.items():
-            # -S: an editable transload in site-packages would win over the one that is measured.
-            child = subprocess.run([sys.executable, "-S", "-c", CHILD, str(package), site], capture_output=True, text=True, check=True)
+        for name, folder in builds.items():
+            child = subprocess.run([sys.executable, "-S", "-c", CHILD, str(folder), site], capture_output=True, text=True, check=True)
             for case, times in json.loads(child.stdout).items():
                 found[name].setdefault(case, []).append(times)
     print(f"Medians of the bests of {rounds} processes each, ms encode + decode.\n")

@@ -1,0 +1,225 @@
+"""One object between two processes over `transload://` beside Dask's own `tcp://`: with shared memory, and with TCP alone.
+
+    python benchmarks/bench_transport.py [--runs 7] [--json FOLDER]
+
+Time is from the call of `comm.write` to the arrival of a small answer that the peer sends when it holds the rebuilt object. Each
+rival has two processes, which take turns, transfer by transfer; in the stock pair transload is not imported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import time
+from typing import Any
+
+import numpy as np
+import payloads
+import tables
+from payloads import MiB
+from rivals import keep, nbytes, parser, result, summary
+
+RIVALS = {
+    "stock": ("tcp", {}),
+    "shared memory": ("transload", {}),
+    "tcp alone": ("transload", {"transload.local-streams": 0}),
+}
+BUDGET = 12.0  # seconds; who has used them up on one object has been measured often enough
+TRIPS = 300
+
+
+async def receive(conn: Any, scheme: str) -> None:
+    from distributed.comm import listen
+    from distributed.protocol import to_serialize
+
+    done = asyncio.Event()
+
+    async def handle(comm: Any) -> None:
+        while True:
+            message = await comm.read()
+            if message["op"] == "stop":
+                await comm.close()
+                done.set()
+                return
+            if message["op"] == "echo":
+                while message["op"] == "echo":
+                    if "x" in message:
+                        message["x"] = to_serialize(message["x"])
+                    await comm.write(message)
+                    message = await comm.read()
+                continue
+            assert message["x"] is not None
+            await comm.write("ok")
+            del message
+
+    async with listen(f"{scheme}://127.0.0.1:0", handle) as listener:
+        conn.send(listener.contact_address)
+        await done.wait()
+
+
+async def send(conn: Any, address: str) -> None:
+    """Makes each payload that `conn` names, and sends it as often as `conn` says so."""
+    from distributed.comm import connect
+    from distributed.protocol import to_serialize
+
+    comm = await connect(address)
+    obj: object = None
+    while (order := conn.recv()) != "stop":
+        if order == "go":
+            start = time.perf_counter()
+            await comm.write({"op": "put", "x": to_serialize(obj)})
+            await comm.read()
+            conn.send(time.perf_counter() - start)
+            await asyncio.sleep(0.01)
+        elif order in ("ping", "array"):
+            small = np.ones(128)
+            seconds = []
+            for _ in range(TRIPS):
+                message = {"op": "echo"} if order == "ping" else {"op": "echo", "x": to_serialize(small)}
+                start = time.perf_counter()
+                await comm.write(message)
+                await comm.read()
+                seconds.append(time.perf_counter() - start)
+            await comm.write({"op": "enough"})
+            conn.send(sorted(seconds))
+        else:
+            obj = objects()[order]()
+            conn.send("ready")
+    await comm.write({"op": "stop"})
+    await comm.close()
+
+
+def receiver_main(conn: Any, scheme: str, config: dict[str, Any]) -> None:
+    import dask
+
+    dask.config.set(config)
+    asyncio.run(receive(conn, scheme))
+
+
+def sender_main(conn: Any, address: str, config: dict[str, Any]) -> None:
+    import dask
+
+    dask.config.set(config)
+    asyncio.run(send(conn, address))
+
+
+def objects() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+
+    def frame() -> object:
+        import pandas as pd
+
+        return pd.DataFrame(rng.random((1_000_000, 20)), columns=[f"c{i}" for i in range(20)])
+
+    def table() -> object:
+        import pyarrow as pa
+
+        return pa.table({"a": rng.random(32 * MiB)})
+
+    return {
+        "array 256 MiB": lambda: rng.random(32 * MiB),
+        "two arrays of 128 MiB": lambda: {"a": rng.random(16 * MiB), "b": rng.random(16 * MiB)},
+        "DataFrame 1e6 x 20": frame,
+        "Arrow table 256 MiB": table,
+        "bytes 128 MiB": lambda: bytes(128 * MiB),
+        "forest, 100 trees, 20 000 x 32": payloads.forest,
+        "1000 arrays of 8 kB": payloads.arrays,
+    }
+
+
+def start() -> tuple[dict[str, Any], list[Any]]:
+    context = multiprocessing.get_context("spawn")
+    senders: dict[str, Any] = {}
+    processes = []
+    for who, (scheme, config) in RIVALS.items():
+        here, there = context.Pipe()
+        processes.append(context.Process(target=receiver_main, args=(there, scheme, config), daemon=True))
+        processes[-1].start()
+        address = here.recv()
+        senders[who], there = context.Pipe()
+        processes.append(context.Process(target=sender_main, args=(there, address, config), daemon=True))
+        processes[-1].start()
+    return senders, processes
+
+
+def transfers(senders: dict[str, Any], name: str, runs: int) -> dict[str, Any]:
+    for sender in senders.values():
+        sender.send(name)
+        sender.recv()
+    seconds: dict[str, list[float]] = {who: [] for who in senders}
+    for i in range(runs + 2):
+        for who, sender in senders.items():
+            if len(seconds[who]) >= 3 and sum(seconds[who]) > BUDGET:
+                continue
+            sender.send("go")
+            taken = sender.recv()
+            if i >= 2:
+                seconds[who].append(taken)
+    return {who: summary(found) for who, found in seconds.items()}
+
+
+def trips(senders: dict[str, Any], order: str, runs: int) -> dict[str, Any]:
+    """Times there and back: of each rival the medians of its rounds, which take turns."""
+    medians: dict[str, list[float]] = {who: [] for who in senders}
+    for _ in range(runs):
+        for who, sender in senders.items():
+            sender.send(order)
+            seconds = sender.recv()
+            medians[who].append(seconds[len(seconds) // 2])
+    return {who: summary(found) for who, found in medians.items()}
+
+
+def hops(runs: int) -> list[dict[str, Any]]:
+    """scatter and gather of one worker, direct and through the scheduler, in a cluster on either comm."""
+    from distributed import Client, LocalCluster
+
+    rows = []
+    for name in ("DataFrame 1e6 x 20", "forest, 100 trees, 20 000 x 32"):
+        obj = objects()[name]()
+        seconds: dict[str, dict[str, list[float]]] = {}
+        for who, protocol in (("stock", "tcp"), ("ours", "transload")):
+            given = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": 0, "dashboard_address": ":0"}
+            with LocalCluster(protocol=protocol, **given) as cluster, Client(cluster) as client:
+                for direct in (True, False):
+                    way = "direct" if direct else "through the scheduler"
+                    for _ in range(runs):
+                        start = time.perf_counter()
+                        future = client.scatter(obj, hash=False, direct=direct)
+                        middle = time.perf_counter()
+                        client.gather(future, direct=direct)
+                        end = time.perf_counter()
+                        seconds.setdefault(f"scatter, {way}", {}).setdefault(who, []).append(middle - start)
+                        seconds.setdefault(f"gather, {way}", {}).setdefault(who, []).append(end - middle)
+                        del future
+                        time.sleep(0.05)
+        rows += [
+            {"name": f"{name}: {way}", **{who: summary(taken) for who, taken in found.items()}}
+            for way, found in seconds.items()
+        ]
+    return rows
+
+
+def main() -> None:
+    chosen = parser(__doc__, 7).parse_args()
+    import transload
+
+    found = result("transport", chosen.runs, rows=[], trips=[])
+    print(tables.heading(found))
+    senders, processes = start()
+    for order, name in (("ping", "ping"), ("array", "array of 1 KiB")):
+        found["trips"].append({"name": name, **trips(senders, order, chosen.runs)})
+    for name, make in objects().items():
+        row = transfers(senders, name, chosen.runs)
+        found["rows"].append({"name": name, "bytes": nbytes(transload.dumps(make())), **row})
+    for sender in senders.values():
+        sender.send("stop")
+    for process in processes:
+        process.join(10)
+    print(tables.transport(found), flush=True)
+    found["hops"] = hops(chosen.runs)
+    print(f"\nThrough a cluster of one worker:\n\n{tables.hops(found)}")
+    keep(chosen.json, found)
+
+
+if __name__ == "__main__":
+    main()
