@@ -13,6 +13,21 @@ from pathlib import Path
 ALLOWED = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1",
            "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}  # fmt: skip
 
+# A second interpreter in the process is told why it cannot have the module; the first one's goes on.
+SECOND_INTERPRETER = """
+import os, sys, transload
+try: import _interpreters as interpreters
+except ImportError: import _xxsubinterpreters as interpreters
+code = f"import sys; sys.path[:0] = {sys.path!r}\\ntry: import transload\\nexcept ImportError as error: open('said', 'w').write(str(error))"
+run = interpreters.exec if hasattr(interpreters, "exec") else interpreters.run_string
+for kind in ("isolated", "legacy") if sys.version_info >= (3, 13) else (None,):
+    run(interpreters.create(kind) if kind else interpreters.create(isolated=False), code)
+    said = open("said").read()  # isolated ones are refused by CPython itself from 3.13 on
+    assert "sub-interpreter" in said or "does not support loading in subinterpreters" in said, said
+    os.remove("said")
+    assert transload.loads(transload.dumps([1, {"a": 2.5}])) == [1, {"a": 2.5}]
+"""
+
 
 def interpreters() -> list[str]:
     """Every CPython >= 3.11 on PATH or under pyenv, one per minor version."""
@@ -56,9 +71,10 @@ def main(folder: str) -> int:
                     "print('Python', sys.version.split()[0], 'transload', core.__version__, "
                     "'cuda' if core.built_with_cuda() else 'no cuda', core.device_count(), 'devices')")  # fmt: skip
             env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")} | {"PYTHONPATH": scratch}
-            run = subprocess.run([shutil.which(python) or python, "-c", code], env=env, cwd=scratch)
-            if run.returncode:
-                return 1
+            for text in (code, SECOND_INTERPRETER):
+                run = subprocess.run([shutil.which(python) or python, "-X", "faulthandler", "-c", text], env=env, cwd=scratch)
+                if run.returncode:
+                    return 1
     return 0
 
 

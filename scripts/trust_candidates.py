@@ -84,7 +84,7 @@ def main(libraries: list[str]) -> None:
     for library in libraries or ["standard", "numpy", "pandas", "scipy", "sklearn"]:
         for label, value in importlib.import_module(f"support.objects_{library}").objects():
             try:
-                header, _, _ = _core.encode(value, True, True)
+                header, _, _ = _core.encode(value, ("host", "pickle"))
             except Exception as error:
                 print(f"! {label}: {type(error).__name__}: {error}")
                 continue
