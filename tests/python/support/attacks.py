@@ -75,7 +75,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
         )
     elif event == "open" and arguments[0] != "/proc/self/maps":
         if "zoneinfo" not in str(arguments[0]) and "tzdata" not in str(arguments[0]):
-            _events.append(f"open {arguments[0]!r:.80}")
+            _events.append(f"open {arguments[0]!r}")
     elif event.startswith("ctypes.dl") and any(
         library in str(arguments).lower() for library in ("openblas", "gomp", "iomp", "mkl", "blis")
     ):
@@ -85,7 +85,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     elif event == "compile" and isinstance(arguments[0], bytes) and arguments[0].isalpha():
         pass  # typing's forward references: a name
     elif event.startswith(_DOES) or event in _RUNS:
-        _events.append(f"{event} {arguments!r:.80}")
+        _events.append(f"{event} {arguments!r}")
 
 
 @contextlib.contextmanager
@@ -123,7 +123,7 @@ def _check(label: str, events_of_use: bool = False) -> None:
             if not event.startswith(("pickle.find_class", "import ")) and not _looks_for_versions(event)
         ]
     if found:
-        _told(f"DOES {label}: {found[:3]}")
+        _told(f"DOES {label}: {[f'{event:.200}' for event in found[:3]]}")
 
 
 _USES: tuple[Callable[[Any], Any], ...] = (
