@@ -200,7 +200,7 @@ TEST_P(Transport, DroppingAnEndInMidTransferEndsTheOther) {
 
 TEST_P(Transport, ManySmallMessages) {
   Pair pair(GetParam());
-  constexpr int n = 20'000;
+  constexpr int n = 100'000;
   std::thread sender([&] {
     for (int i = 0; i < n; ++i) {
       std::string const text = std::to_string(i);

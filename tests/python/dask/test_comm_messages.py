@@ -832,10 +832,74 @@ async def test_many_small_messages_without_waiting_for_answers(apart):
     async with pair() as (a, b):
 
         async def talk():
-            for i in range(20_000):
+            for i in range(100_000):
                 await a.write(i)
 
         talking = asyncio.ensure_future(talk())
-        for i in range(20_000):
+        for i in range(100_000):
             assert await b.read() == i
         await talking
+
+
+# ── large ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+LARGE = 2**32 + 1_000_003
+MARKS = {0: 1, 2**31 - 1: 2, 2**31: 3, 2**32 - 1: 4, 2**32: 5, 2**32 + 70_001: 6, LARGE - 1: 7}
+
+TAKES_LARGE = """
+    import asyncio, resource, sys
+    import numpy as np
+    from distributed.comm import listen
+    async def take(comm):
+        message = await comm.read()
+        large = message.pop("large")
+        found = {int(at): int(large[at]) for at in map(int, sys.argv[1:])}
+        await comm.write({
+            "nbytes": large.nbytes, "marks": list(found.items()), "nonzero": int(np.count_nonzero(large)),
+            "aligned": large.ctypes.data % 64 == 0, "others": [*(x.nbytes for x in message["empty"]), *message["rest"]],
+            "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        })
+    async def main():
+        listener = await listen("transload://127.0.0.1:0", take)
+        print(listener.contact_address, flush=True)
+        await asyncio.Event().wait()
+    asyncio.run(main())
+"""
+
+
+def available_memory():
+    with open("/proc/meminfo") as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("local_streams, path", [(0, "tcp"), (2, "shared memory")])
+def test_a_frame_of_more_than_4_gib_beside_empty_ones(local_streams, path):
+    """It is received into the memory where it stays: the other process never has it twice."""
+    import dask
+
+    if available_memory() < 10 << 30:
+        pytest.skip("less than 10 GiB of memory are free")
+    large = np.zeros(LARGE, np.uint8)  # all but the pages with marks are the system's one page of zeros
+    for at, mark in MARKS.items():
+        large[at] = mark
+    empty = np.zeros(0, np.uint8)
+
+    async def check(address):
+        comm = await connect(address)
+        both = [to_serialize(empty), to_serialize(empty)]
+        await comm.write({"empty": both, "large": to_serialize(large), "rest": ["", "end"]})
+        told = await comm.read()
+        peak = told.pop("peak")
+        assert told == {
+            "nbytes": LARGE, "marks": tuple(MARKS.items()), "nonzero": len(MARKS), "aligned": True,
+            "others": (0, 0, "", "end"),
+        }  # fmt: skip
+        assert LARGE < peak < LARGE + (512 << 20)
+        assert comm.extra_info["path"] == path and comm.extra_info["nbytes_sent"] > LARGE
+        await comm.close()
+
+    with dask.config.set({"transload.local-streams": local_streams}):
+        with program(TAKES_LARGE, *map(str, MARKS)) as (_, address):
+            asyncio.run(asyncio.wait_for(check(address), 200))
