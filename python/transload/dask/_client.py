@@ -18,9 +18,10 @@ from distributed.diagnostics.plugin import WorkerPlugin
 import transload
 
 from . import _process
+from ._report import Report, of_processes
 from ._wire import with_marker
 
-__all__ = ["Enabled", "disable", "enable", "measure", "snapshots", "turn_off", "turn_on"]
+__all__ = ["Enabled", "collect", "disable", "enable", "measure", "turn_off", "turn_on"]
 
 PLUGIN = "transload"
 
@@ -103,13 +104,12 @@ def _by_value() -> dict[str, Any]:
 
     def counts(reset: Any = False, dask_worker: Any = None, dask_scheduler: Any = None) -> bytes:
         import json
-        import os
 
         try:
             from transload.dask._counters import counters
         except Exception:
             return b'{"transload-report": null}'
-        found = json.dumps({"transload-report": {"pid": os.getpid(), **counters.snapshot()}}).encode()
+        found = json.dumps({"transload-report": counters.snapshot()}).encode()
         if reset:
             counters.reset()
         return found
@@ -268,7 +268,7 @@ async def _measure(client: Client, on: bool) -> None:
     _process.measure(client, on)
 
 
-async def snapshots(client: Client, reset: bool) -> dict[str, dict[str, Any]]:
+async def collect(client: Client, reset: bool) -> Report:
     """Return the counters of every process that has transload, by role or address."""
     remote = _by_value()
     texts = {}
@@ -277,12 +277,6 @@ async def snapshots(client: Client, reset: bool) -> dict[str, dict[str, Any]]:
     except Exception:
         pass
     texts |= await client._run(remote["counts"], reset, on_error="ignore")
-    texts["client"] = remote["counts"](reset)
-    found: dict[str, dict[str, Any]] = {}
-    pids = set()
-    for name in ("client", *(n for n in texts if n != "client")):  # one process may be client, scheduler and worker
-        counts = json.loads(texts[name])["transload-report"]
-        if counts is not None and counts.pop("pid") not in pids:
-            pids.add(json.loads(texts[name])["transload-report"]["pid"])
-            found[name] = counts
-    return found
+    texts["client"] = remote["counts"](reset)  # last, as asking the others counts here
+    found = {name: json.loads(text)["transload-report"] for name, text in texts.items()}
+    return of_processes({name: counts for name, counts in found.items() if counts is not None})

@@ -7,15 +7,17 @@ Four instruments fill it, each at the one place that every byte of its kind pass
 - `packed_by_dask`: each frame of such a value that Dask's own compression has seen;
 - `own`: each call of Dask's own pickler that no value asked for: task graphs, functions, exceptions, class names;
 - `wire`: what `distributed.comm.tcp` and `transload://` wrote, every message of any kind;
-- `links`: the connections of `transload://` that this process opened: by which path, what went over it, and why no
-  better one.
+- `links`: the connections of `transload://`: by which path, what went over it, and why no better one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import threading
+import uuid
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
@@ -28,6 +30,7 @@ __all__ = [
     "counters",
     "end_links",
     "links",
+    "members",
     "offered",
     "on_road",
     "own_kind",
@@ -37,6 +40,9 @@ __all__ = [
 ]
 
 FIELDS = ("objects", "messages", "frames", "nbytes", "pickled", "stored")
+
+members: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Schedulers and workers of this process with transload on; where there is one, the cluster sees what is counted here."""
 
 road: ContextVar[str | None] = ContextVar("transload_road", default=None)
 """The road that the running call is on ("scatter", "gather", "actor", ...), where the plug-in knows it."""
@@ -166,13 +172,18 @@ class Counters:
             self._wire[1] += nbytes
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the counts as lists and dicts: `{"data": [[way, road, family, *counts]], "own": …, "wire": …, …}`."""
+        """Return the counts as lists and dicts: `{"data": [[way, road, family, *counts]], "own": …, "wire": …, …}`.
+
+        Under "process" stands a name of this process that no other has, in containers with the same ids neither.
+        """
         with self._lock:
             return {
+                "process": f"{_token}-{os.getpid()}",
                 "data": [[*key, *row] for key, row in sorted(self._data.items())],
                 "own": {kind: list(row) for kind, row in sorted(self._own.items())},
                 "wire": list(self._wire),
                 "links": links.rows(),
+                "accepted": links.rows("accepted"),
             }
 
 
@@ -189,59 +200,79 @@ LINK_FIELDS = (
 
 
 class Links:
-    """Connections of `transload://` that this process opened, added up by peer and path; thread-safe.
+    """Connections of `transload://` that this process has, added up by side, peer and path; thread-safe.
 
-    Each connection is counted by the end that opened it, whose peer has an address that stays.
+    Sides: "opened" by this process; "accepted" from a peer that only knows its own counts (a client); "mirrored":
+    accepted from a worker or scheduler, where the cluster sees them as opened. Who opened a connection knows the peer by
+    an address that stays; of the others the host is noted, as their ports are new each time.
     """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # the collector may end a connection while we look
         self._tokens = itertools.count()
         # The last are the counts that are not to be told: of before a reset.
-        self._open: dict[int, tuple[str, Callable[[], dict[str, Any]], dict[str, Any]]] = {}
-        self._ended: dict[tuple[str, str], dict[str, Any]] = {}
+        self._open: dict[int, tuple[str, str, Callable[[], dict[str, Any]], dict[str, Any]]] = {}
+        self._ended: dict[tuple[str, str, str], dict[str, Any]] = {}
 
     def opened(self, peer: str, stats: Callable[[], dict[str, Any]]) -> int:
         """Note a connection, whose counts `stats` tells until `ended` is called with the token that is returned."""
+        return self._note("opened", peer, stats)
+
+    def accepted(self, host: str, counted: bool, stats: Callable[[], dict[str, Any]]) -> int:
+        """Note a connection that a peer on `host` opened, `counted` there or not, as `opened` does."""
+        return self._note("mirrored" if counted else "accepted", host, stats)
+
+    def _note(self, side: str, peer: str, stats: Callable[[], dict[str, Any]]) -> int:
         with self._lock:
             token = next(self._tokens)
-            self._open[token] = (peer, stats, dict.fromkeys(LINK_FIELDS, 0))
+            self._open[token] = (side, peer, stats, dict.fromkeys(LINK_FIELDS, 0))
             return token
 
     def ended(self, token: int) -> None:
         with self._lock:
-            peer, stats, before = self._open.pop(token)
-            self._add(self._ended, peer, stats(), before)
+            side, peer, stats, before = self._open.pop(token)
+            self._add(self._ended, side, peer, stats(), before)
 
     def reset(self) -> None:
         with self._lock:
             self._ended.clear()
-            for _, stats, before in list(self._open.values()):
+            for _, _, stats, before in list(self._open.values()):
                 now = stats()
                 before.update({name: now[name] for name in LINK_FIELDS})
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each peer and path: what went over, connections, streams, and why no better path."""
+    def rows(self, *sides: str) -> list[dict[str, Any]]:
+        """Return a row for each peer and path of `sides` (none given: "opened").
+
+        Each has what went over, connections, streams, and `reasons` why no better path was taken, each with the number of
+        connections.
+        """
+        sides = sides or ("opened",)
         with self._lock:
-            found = {key: {**row, "reasons": list(row["reasons"])} for key, row in self._ended.items()}
-            for peer, stats, before in list(self._open.values()):
-                self._add(found, peer, stats(), before)
-            return [{"peer": peer, "path": path, **row} for (peer, path), row in sorted(found.items())]
+            found = {
+                key: {**row, "reasons": dict(row["reasons"])} for key, row in self._ended.items() if key[0] in sides
+            }
+            for side, peer, stats, before in list(self._open.values()):
+                if side in sides:
+                    self._add(found, side, peer, stats(), before)
+            return [{"peer": peer, "path": path, **row} for (_, peer, path), row in sorted(found.items())]
 
     @staticmethod
     def _add(
-        rows: dict[tuple[str, str], dict[str, Any]], peer: str, stats: dict[str, Any], before: dict[str, Any]
+        rows: dict[tuple[str, str, str], dict[str, Any]],
+        side: str,
+        peer: str,
+        stats: dict[str, Any],
+        before: dict[str, Any],
     ) -> None:
         nothing = {"connections": 0, "streams": 0, **dict.fromkeys(LINK_FIELDS, 0)}
-        row = rows.setdefault((peer, stats["path"]), {**nothing, "reasons": []})
+        row = rows.setdefault((side, peer, stats["path"]), {**nothing, "reasons": {}})
         row["connections"] += 1
         row["streams"] = max(row["streams"], stats["streams"])
         for name in LINK_FIELDS:
             row[name] += stats[name] - before[name]
-        for _, choice, reason, taken in stats["decisions"]:
-            text = f"{choice}: {reason}"
-            if not taken and reason and text not in row["reasons"]:
-                row["reasons"].append(text)
+        refused = {f"{choice}: {reason}" for _, choice, reason, taken in stats["decisions"] if reason and not taken}
+        for text in sorted(refused):
+            row["reasons"][text] = row["reasons"].get(text, 0) + 1
 
 
 links = Links()
@@ -253,6 +284,8 @@ def end_links(tokens: list[int]) -> None:
     while tokens:
         links.ended(tokens.pop())
 
+
+_token = uuid.uuid4().hex
 
 counters = Counters()
 """The counters of this process."""

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from distributed.comm.addressing import get_address_host
 from distributed.comm.core import Comm
 from distributed.comm.tcp import TLS, TLSConnector, TLSListener
 
@@ -52,7 +53,7 @@ class EncryptedComm(TLS):
 
     def __init__(self, stream: Any, *args: Any, **kwargs: Any) -> None:
         self._counts = Counts()
-        self._links: list[int] = []  # the token of a connection that this end opened
+        self._links: list[int] = []  # its token among those that are counted
         stream.read_into = self._counts.counting(stream.read_into)
         super().__init__(stream, *args, **kwargs)
         weakref.finalize(self, end_links, self._links).atexit = False
@@ -143,6 +144,10 @@ class EncryptedListener(TLSListener):
     async def on_connection(self, comm: Comm, handshake_overrides: dict[str, Any] | None = None) -> None:
         says = _process.says_on_our_comm(self._server)
         await super().on_connection(comm, {**(handshake_overrides or {}), _wire.KEY: says})
+        assert isinstance(comm, EncryptedComm)
+        if not comm.closed():
+            host = get_address_host(comm.peer_address)
+            comm._links.append(links.accepted(host, _wire.counted_there(comm), comm._counts.stats))
 
     @property
     def contact_address(self) -> str:

@@ -26,9 +26,10 @@ import transload
 
 from .. import _core
 from .._trust import is_strict
-from ._counters import counters, offered, road, value_pickles
+from ._counters import counters, members, offered, road, value_pickles
 
 __all__ = [
+    "COUNTS",
     "FRAMES",
     "KEY",
     "MARKER",
@@ -37,6 +38,7 @@ __all__ = [
     "StockPeer",
     "announcement",
     "carries_ours",
+    "counted_there",
     "decode",
     "encode",
     "encode_spilled",
@@ -53,8 +55,11 @@ MARKER = f"transload/{transload.FORMAT_VERSION}"
 TOPIC = "transload"
 """Event topic on which a worker or a client tells the scheduler that it has transload, or a worker that no longer."""
 
+COUNTS = "transload_counts"
+"""The request by which a scheduler asks a worker what it has counted."""
+
 KEY = "transload"
-"""Our key in a connection's handshake: `{"format": int, "push": bool, "publish": bool}`."""
+"""Our key in a connection's handshake: `{"format": int, "push": bool, "publish": bool}`, on our comm with `"counted": bool`."""
 
 LARGE = 64 * 1024
 """From this size (bytes) on a frame is worth a buffer of its own on arrival; smaller ones are copied into place."""
@@ -102,9 +107,17 @@ def announcement(push: bool = False, publish: bool = False) -> dict[str, Any]:
 def caller_announcement(opens: bool) -> dict[str, Any]:
     """Return what the connecting end of `transload://` says of itself, which `opens` the values that it is sent or not.
 
-    A scheduler does not: it asks for others. Then nothing is said of pushes, which its answer could change.
+    A scheduler does not: it asks for others. Then nothing is said of pushes, which its answer could change. "counted"
+    tells whether the cluster sees what this process counts.
     """
-    return announcement(push=True, publish=True) if opens else {"format": transload.FORMAT_VERSION}
+    says = announcement(push=True, publish=True) if opens else {"format": transload.FORMAT_VERSION}
+    return {**says, "counted": bool(members)}
+
+
+def counted_there(comm: Any) -> bool:
+    """Tell whether the end that opened a connection of ours is counted by the cluster, as it said in the handshake."""
+    says = (comm.remote_info or {}).get(KEY)
+    return isinstance(says, dict) and bool(says.get("counted"))
 
 
 def judge(serializers: Sequence[str] | None, context: dict[str, Any] | None) -> tuple[bool, bool]:

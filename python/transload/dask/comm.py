@@ -149,7 +149,7 @@ class TransloadComm(Comm):
         self._loop = asyncio.get_running_loop()
         self._last_info: dict[str, Any] = {}
         self._last_context: dict[str, Any] | None = None
-        self._links: list[int] = []  # the token of a connection that this end opened
+        self._links: list[int] = []  # its token among those that are counted
         self._finalizer = weakref.finalize(self, _close_dangling, connection, repr(self), self._links)
         self._finalizer.atexit = False
         _process.carry(self)
@@ -354,6 +354,9 @@ class TransloadListener(BaseListener):
         except BaseException:
             comm.abort()
             raise
+        if comm._connection is not None:
+            host, counted = connection.peer_address()[0], _wire.counted_there(comm)
+            comm._links.append(links.accepted(host, counted, connection.stats))
         served = self.comm_handler(comm)
         if inspect.isawaitable(served):
             await served
