@@ -15,7 +15,8 @@ from distributed.scheduler import Scheduler
 
 import transload
 
-from . import _process
+from . import _metrics, _process
+from ._page import Page
 from ._wire import KEY, TOPIC, StockPeer, announcement, carries_ours
 from ._worker import _around
 
@@ -73,13 +74,23 @@ class SchedulerRole(SchedulerPlugin):
         self._handlers = {op: scheduler.handlers[op] for op in ops if op in scheduler.handlers}
         for op, handler in self._handlers.items():
             scheduler.handlers[op] = _around(handler, getattr(self, f"check_{op}"))
+        self._page = Page(scheduler, self.stock_workers)
+        _metrics.show(scheduler)
 
     def shut(self) -> None:
         scheduler = self._scheduler()
         if scheduler is not None:
+            self._page.remove()
+            _metrics.hide(scheduler)
             scheduler.handlers.update(self._handlers)
             if scheduler.plugins.get(self.name) is self:
                 scheduler.remove_plugin(name=self.name)
+
+    async def close(self) -> None:
+        """Take leave of a scheduler that closes."""
+        scheduler = self._scheduler()
+        if scheduler is not None:
+            _metrics.hide(scheduler)
 
     def note(self, workers: Iterable[str], clients: Iterable[str]) -> None:
         self._workers.update(workers)

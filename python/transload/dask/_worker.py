@@ -29,9 +29,9 @@ from distributed.worker_state_machine import (
 
 import transload
 
-from . import _process
-from ._counters import on_road
-from ._wire import TOPIC, Refusal, announcement, with_marker
+from . import _metrics, _process
+from ._counters import counters, on_road
+from ._wire import COUNTS, TOPIC, Refusal, announcement, with_marker
 
 __all__ = ["WorkerRole", "turn_off", "turn_off_by_listening", "turn_on", "turn_on_by_listening"]
 
@@ -111,6 +111,8 @@ class WorkerRole:
         self._handlers = {op: worker.handlers[op] for op in ("get_data", "gather")}
         worker.handlers["get_data"] = _around(self._handlers["get_data"], self.get_data)
         worker.handlers["gather"] = _around(self._handlers["gather"], self.gather)
+        worker.handlers[COUNTS] = counters.snapshot
+        _metrics.show(worker)
 
         worker.rpc.collect()  # connections that open from now on are judged anew
 
@@ -126,6 +128,8 @@ class WorkerRole:
             else:
                 setattr(worker, name, before)
         worker.handlers.update(self._handlers)
+        worker.handlers.pop(COUNTS, None)
+        _metrics.hide(worker)
 
     # ── refusals ──────────────────────────────────────────────────────────────────────────────────────────────
 

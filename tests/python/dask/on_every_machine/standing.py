@@ -39,6 +39,7 @@ def of_this_worker(dask_worker):
         "lists": [w.rpc.deserializers, w.rpc.serializers, w.scheduler.deserializers],
         "own": sorted(set(w.__dict__) & {"gather_dep", "execute", "batched_send"}),
         "handlers": {op: inspect.unwrap(w.handlers[op]) is w.handlers[op] for op in ("get_data", "gather")},
+        "counts": "transload_counts" in w.handlers,
         "plugins": sorted(w.plugins),
     }
 
@@ -46,4 +47,9 @@ def of_this_worker(dask_worker):
 def of_the_scheduler(dask_scheduler):
     s = dask_scheduler
     handlers = {op: inspect.unwrap(s.handlers[op]) is s.handlers[op] for op in ("scatter", "proxy", "publish_put")}
-    return {"handlers": handlers, "plugins": sorted(s.plugins), "worker plugins": sorted(s.worker_plugins)}
+    return {
+        "handlers": handlers,
+        "pages": len(s.http_application.applications),
+        "plugins": sorted(s.plugins),
+        "worker plugins": sorted(s.worker_plugins),
+    }
