@@ -38,6 +38,7 @@ struct Globals {
   PyObject* state_checks = nullptr;      ///< name → callable: (state), raises for what objects of that name may not hold
   PyObject* lazy = nullptr;              ///< top-level module → importer, removed when it has run
   PyObject* errors = nullptr;            ///< kind → exception class
+  PyObject* goes_by_value = nullptr;     ///< callable: name → whether its class or function has to be sent by value
   PyObject* by_value = nullptr;          ///< callable: (object, whole) → (pickle bytes, buffers); buffers only when `whole`
   PyObject* from_value = nullptr;        ///< callable: (pickle bytes, buffers) → object
 };

@@ -19,6 +19,7 @@ namespace {
 struct Families {
   bool cuda = false;
   bool host = false;
+  bool names = false;   ///< names that are not trusted, no pickles: what may be in messages of Dask's own, also under forbid_pickle
   bool pickle = false;  ///< and not forbidden
 };
 
@@ -32,6 +33,8 @@ Families families_of(PyObject* listed) {
       families.host = true;
     } else if (text == "pickle") {
       families.pickle = !globals().pickle_forbidden;
+    } else if (text == "names") {
+      families.names = true;
     } else if (text == "cuda") {
       families.cuda = true;
     } else if (text != "error") {
@@ -46,6 +49,7 @@ nb::object encode_object(nb::handle object, nb::handle listed, std::optional<std
   return guarded([&] {
     Families const families = families_of(listed.ptr());
     EncodeOptions const options{.host = families.host || families.cuda,
+                                .names = families.names || families.pickle,
                                 .pickle = families.pickle,
                                 .limits = pack_limit ? std::optional(LayoutLimits{.pack_limit = *pack_limit}) : std::nullopt,
                                 .record = record.is_none() ? nullptr : record.ptr()};
@@ -61,12 +65,12 @@ nb::object decode_object(nb::handle header, nb::handle frames, nb::handle listed
     BufferView const view(header.ptr(), PyBUF_SIMPLE);
     std::vector<std::byte> copy;
     if (PyBytes_CheckExact(header.ptr()) == 0) copy.assign(view.bytes().begin(), view.bytes().end());
-    return decode(copy.empty() ? view.bytes() : std::span<std::byte const>(copy), frames.ptr(), {.host = families.host || families.cuda, .pickle = families.pickle, .most_nbytes = most_nbytes});
+    return decode(copy.empty() ? view.bytes() : std::span<std::byte const>(copy), frames.ptr(), {.host = families.host || families.cuda, .names = families.names || families.pickle, .pickle = families.pickle, .most_nbytes = most_nbytes});
   });
 }
 
 void set_tables(nb::dict trusted, nb::dict overrides, nb::dict state_checks, nb::dict adapters_by_type, nb::dict adapters_by_name, nb::dict lazy,
-                nb::dict errors, nb::callable by_value, nb::callable from_value) {
+                nb::dict errors, nb::callable goes_by_value, nb::callable by_value, nb::callable from_value) {
   Globals& g = globals();
   g.trusted = trusted.inc_ref().ptr();
   g.overrides = overrides.inc_ref().ptr();
@@ -75,6 +79,7 @@ void set_tables(nb::dict trusted, nb::dict overrides, nb::dict state_checks, nb:
   g.adapters_by_name = adapters_by_name.inc_ref().ptr();
   g.lazy = lazy.inc_ref().ptr();
   g.errors = errors.inc_ref().ptr();
+  g.goes_by_value = goes_by_value.inc_ref().ptr();
   g.by_value = by_value.inc_ref().ptr();
   g.from_value = from_value.inc_ref().ptr();
 }
@@ -115,10 +120,10 @@ void bind_graph(nb::module_& module) {
   init_frames();
   module.attr("FORMAT_VERSION") = format_version;
   module.def("set_tables", &set_tables, nb::arg("trusted"), nb::arg("overrides"), nb::arg("state_checks"), nb::arg("adapters_by_type"),
-             nb::arg("adapters_by_name"), nb::arg("lazy"), nb::arg("errors"), nb::arg("by_value"), nb::arg("from_value"),
+             nb::arg("adapters_by_name"), nb::arg("lazy"), nb::arg("errors"), nb::arg("goes_by_value"), nb::arg("by_value"), nb::arg("from_value"),
              nb::sig("def set_tables(trusted: dict[str, int], overrides: dict[str, object], state_checks: dict[str, typing.Any], adapters_by_type: dict[typing.Any, typing.Any], "
                      "adapters_by_name: dict[str, typing.Any], lazy: dict[str, typing.Any], errors: dict[str, type[Exception]], "
-                     "by_value: typing.Any, from_value: typing.Any) -> None"),
+                     "goes_by_value: typing.Any, by_value: typing.Any, from_value: typing.Any) -> None"),
              "Hands over the tables that the walk looks into; it keeps and reads these very dicts.");
   module.def("encode", &encode_object, nb::arg("object").none(), nb::arg("families"), nb::arg("pack_limit") = nb::none(),
              nb::arg("record") = nb::none(),

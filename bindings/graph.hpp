@@ -22,7 +22,8 @@ class UntrustedName : public std::runtime_error {
 
 struct EncodeOptions {
   bool host = true;            ///< walk the object; else it is pickled whole
-  bool pickle = true;          ///< names that are not trusted, and objects that only pickle takes, are allowed
+  bool names = true;           ///< names that are not trusted are allowed
+  bool pickle = true;          ///< so are objects that only pickle takes; implies `names`
   std::optional<LayoutLimits> limits;  ///< what is packed and split; nothing: as default_limits finds best
   PyObject* record = nullptr;  ///< a list that gets one tuple a leaf: (path, type, adapter, family, payloads, nbytes, reason)
 };
@@ -45,7 +46,8 @@ struct Encoded {
 
 struct DecodeOptions {
   bool host = true;     ///< allow family host; else only a pickle of the whole object, or an error
-  bool pickle = false;  ///< allow family pickle: names that are not trusted are imported, pickles are run
+  bool names = false;   ///< names that are not trusted are imported and used as the bytes say: whoever sent them is trusted
+  bool pickle = false;  ///< allow family pickle: pickles are run; implies `names`
   std::optional<std::uint64_t> most_nbytes = {};  ///< that compressed frames may claim together; nothing: the machine's memory
 };
 

@@ -41,9 +41,9 @@ class Decoder {
     shapes_.resize(header_.shapes.size());
     table_dtypes_.resize(header_.dtypes.size());
     table_objects_.resize(header_.dtypes.size());
-    trees_.trusting = options_.pickle;
+    trees_.trusting = options_.names;
     for (std::uint64_t const n : header_.layout.frame_nbytes) frames_nbytes_ += n;
-    allowance_ = Allowance(bytes.size(), frames_nbytes_, options_.pickle);
+    allowance_ = Allowance(bytes.size(), frames_nbytes_, options_.names);
   }
   Decoder(Decoder const&) = delete;
   Decoder& operator=(Decoder const&) = delete;
@@ -89,7 +89,7 @@ class Decoder {
   void charge_made(std::uint64_t nbytes) {
     made_ += std::min<std::uint64_t>(nbytes, limits::payload_nbytes);
     std::uint64_t const most = 2 * (bytes_.size() + frames_nbytes_) + (std::uint64_t{64} << 10);
-    if (made_ > most && !options_.pickle) {
+    if (made_ > most && !options_.names) {
       reader_.fail_here(cat("objects that copy what they are made of take ", made_, " bytes or items, the message has ", bytes_.size() + frames_nbytes_));
     }
   }
@@ -145,7 +145,7 @@ class Decoder {
 
   /// Whether the message names anything that this process added to what it trusts.
   bool foreign() {
-    if (options_.pickle) return false;
+    if (options_.names) return false;
     if (!foreign_) {
       foreign_ = std::any_of(names_.begin(), names_.end(), [](Named const& named) {
         if ((named.roles & role::any_state) != 0) return true;
@@ -214,11 +214,11 @@ class Decoder {
       }
       named.roles = trusted_roles(named.text.get());
       if (named.roles == 0) {
-        if (!options_.pickle) {
+        if (!options_.names) {
           refuse(i, cat(entry.text, " is not on the trust list"), cat("; transload.trust(\"", entry.text, "\") puts it there"));
         }
         named.roles = role::make | role::call | role::hand_on;
-      } else if (options_.pickle) {
+      } else if (options_.names) {
         named.roles = role::make | role::call | role::hand_on;
       }
     }
@@ -241,7 +241,7 @@ class Decoder {
     }
     NameEntry const& name = header_.names[index];
     // A class that is handed on or made is itself; only calls go to the one that looks first, and only where bytes may not call at will.
-    if (role == role::call && !name.by_value && !options_.pickle) {
+    if (role == role::call && !name.by_value && !options_.names) {
       if (!entry.stand_in) {
         run_lazy_importer(name.text);  // it may bring a stand-in
         entry.stand_in = Ref::borrow(dict_get(globals().overrides, entry.text.get()));
@@ -267,7 +267,7 @@ class Decoder {
   PyObject* named(long role) { return named(reader_.count("name", limits::table_entries), role); }
 
   /// Whether the bytes choose among what transload's own list allows, and not what this process put there itself.
-  [[nodiscard]] bool guarded(std::size_t name) const { return !options_.pickle && (names_[name].roles & role::any_state) == 0; }
+  [[nodiscard]] bool guarded(std::size_t name) const { return !options_.names && (names_[name].roles & role::any_state) == 0; }
 
   /// What looks at the state of objects of this name, or null.
   PyObject* state_check(std::size_t name) {
@@ -760,7 +760,7 @@ class Decoder {
     if (of_class) {
       for (Ref const& key : known.keys) {
         for (PyObject* name : memory_names()) {
-          if (!options_.pickle && PyUnicode_Compare(key.get(), name) == 0) refuse_address(name, at);
+          if (!options_.names && PyUnicode_Compare(key.get(), name) == 0) refuse_address(name, at);
         }
       }
       known.cls = as_class(named(*entry.cls, role::make), at);
@@ -893,7 +893,7 @@ class Decoder {
   /// Members of an enumeration, singletons, cached objects and arguments handed back belong to others as well: state from
   /// the bytes would change them for the whole process, or change what was looked at already.
   [[gnu::noinline]] void check_fresh(PyObject* object, std::size_t name, std::size_t at) const {
-    if (Py_REFCNT(object) == 1 || options_.pickle || (names_[name].roles & role::any_state) != 0) return;
+    if (Py_REFCNT(object) == 1 || options_.names || (names_[name].roles & role::any_state) != 0) return;
     Reader::fail_at(at, cat("REDUCE: ", header_.names[name].text, " gave an object that others hold; it takes no state"));
   }
 
@@ -909,7 +909,7 @@ class Decoder {
     std::size_t const at = reader_.offset();
     Ref state;
     if (fields >= 1 && !absent()) state = node();
-    if (state && !options_.pickle && (names_[name].roles & role::any_state) == 0) check_state(object.get(), state.get(), at);
+    if (state && !options_.names && (names_[name].roles & role::any_state) == 0) check_state(object.get(), state.get(), at);
     if (state && state.get() != Py_None) look_at_state(Py_TYPE(object.get()), state.get(), name, at);
     if (fields >= 2 && !absent()) append_items(object.get());
     if (fields >= 3 && !absent()) assign_pairs(object.get(), guarded(name));
@@ -936,7 +936,7 @@ class Decoder {
 
   /// The keys of what becomes attributes: a dict, or dicts in a tuple.
   void check_attributes(PyObject* state, std::size_t at) const {
-    if (options_.pickle) return;
+    if (options_.names) return;
     if (PyDict_Check(state) != 0) {
       if (PyDict_Size(state) == 0) return;
       for (PyObject* name : memory_names()) {
@@ -1035,7 +1035,7 @@ class Decoder {
       Ref const key = key_node(hashes, "pairs");
       if (shows_keys) refuse_at(at, why_no_attribute(Py_TYPE(object), key.get()));
       Ref const value = node();
-      if (!options_.pickle && PyUnicode_Check(key.get()) != 0) {  // some dicts look for attributes among their items
+      if (!options_.names && PyUnicode_Check(key.get()) != 0) {  // some dicts look for attributes among their items
         for (PyObject* name : memory_names()) {
           if (PyUnicode_Compare(key.get(), name) == 0) refuse_address(name, at);
         }
@@ -1050,7 +1050,7 @@ class Decoder {
     Ref const setstate = method(object, g.dunder_setstate, at);
     if (setstate) {
       // Exceptions set what their state names, attribute by attribute.
-      if (!options_.pickle && PyExceptionInstance_Check(object) && PyDict_Check(state) && dict_get(state, g.dunder_class) != nullptr) {
+      if (!options_.names && PyExceptionInstance_Check(object) && PyDict_Check(state) && dict_get(state, g.dunder_class) != nullptr) {
         Reader::fail_at(at, "state: an object keeps its class");
       }
       settle();
@@ -1084,7 +1084,7 @@ class Decoder {
       Py_ssize_t position = 0;
       while (PyDict_Next(slots, &position, &key, &value) != 0) {
         if (!PyUnicode_Check(key)) Reader::fail_at(at, "state: a slot whose name is no str");
-        if (!options_.pickle && PyUnicode_CompareWithASCIIString(key, "__class__") == 0) Reader::fail_at(at, "state: an object keeps its class");
+        if (!options_.names && PyUnicode_CompareWithASCIIString(key, "__class__") == 0) Reader::fail_at(at, "state: an object keeps its class");
         if (guarded && !is_slot(Py_TYPE(object), key)) {
           // Setting it would run a property or a `__setattr__` on what the bytes say.
           Reader::fail_at(at, cat("state: ", lossy_utf8(key), " is no slot of a ", type_name(object)));

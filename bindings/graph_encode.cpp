@@ -631,7 +631,6 @@ class Encoder {
     Named named;
     std::string why;
     Ref const text = importable_name(o, qualname, why);
-    bool const in_main = text && utf8(text.get()).starts_with("__main__:");
     long const roles = text ? trusted_roles(text.get()) : 0;
     if ((roles & role) == role) {
       named.roles = roles;
@@ -643,18 +642,19 @@ class Encoder {
         why = cat(utf8(text.get()), roles == 0 ? " is not on the trust list" : " is trusted, but not to be called or handed on like this",
                   "; transload.trust(\"", utf8(text.get()), "\") puts it there");
       }
-      if (!options_.pickle) unsupported(at, why);
+      if (!options_.names) unsupported(at, why);
       named.roles = role::make | role::call | role::hand_on;
+      bool const by_name = text && !goes_by_value(text.get());
       if (known != names_.end()) {
         named.index = known->second.index;
-      } else if (text && !in_main) {
+      } else if (by_name) {
         named.index = writer_.add_name(utf8(text.get()));
       } else {
         Ref const pickled = pickle_by_value(o, false, at, why);
         named.index = writer_.add_name_by_value(bytes_of(PyTuple_GetItem(pickled.get(), 0)));
       }
       writer_.add_family("pickle");
-      note(at, o, text && !in_main ? "name" : "by value", "pickle", {}, 0, why);
+      note(at, o, by_name ? "name" : "by value", "pickle", {}, 0, why);
     }
     if (known == names_.end()) keep(o);
     names_[o] = named;
@@ -918,7 +918,7 @@ class Encoder {
     auto const number = encode_arrow_node(o, utf8(info.wire_name.get()), shared, at);
     if (!number) {
       char const* const why = "it has an extension type that is not registered here (pyarrow.register_extension_type)";
-      if (!options_.pickle) unsupported(at, why);
+      if (!options_.names) unsupported(at, why);
       ClassInfo generic;
       generic.cls = Ref::borrow(info.cls.get());
       note(at, o, "graph", "host", {}, 0, why);
@@ -1135,7 +1135,7 @@ class Encoder {
     if (!trusted) {
       std::string const reason =
           text ? cat("the method ", utf8(text.get()), " is not on the trust list; transload.trust(\"", utf8(text.get()), "\") puts it there") : cat("a method: ", why);
-      if (!options_.pickle) unsupported(at, reason);
+      if (!options_.names) unsupported(at, reason);
       note(at, o, "graph", "pickle", {}, 0, reason);
       return false;
     }
@@ -1168,7 +1168,7 @@ class Encoder {
     Ref const text = importable_name(inside.get(), nullptr, why);
     if (text && (trusted_roles(text.get()) & (role::call | role::hand_on)) == (role::call | role::hand_on)) return true;
     if (text) why = cat(utf8(text.get()), " is not trusted to be called; transload.trust(\"", utf8(text.get()), "\") allows it");
-    if (!options_.pickle) unsupported(at, why);
+    if (!options_.names) unsupported(at, why);
     note(at, function, "graph", "pickle", {}, 0, why);
     return false;
   }
@@ -1232,7 +1232,14 @@ class Encoder {
 
   // ── Pickle ─────────────────────────────────────────────────────────────────────────────────────────────
 
+  /// Whether the module of a name is another one at the receiver: ``__main__``, or what cloudpickle was told to send.
+  static bool goes_by_value(PyObject* name) {
+    Ref const told = take(PyObject_CallFunctionObjArgs(globals().goes_by_value, name, nullptr));
+    return told.get() == Py_True;
+  }
+
   [[gnu::noinline]] Ref pickle_by_value(PyObject* o, bool whole, Step const* at, std::string const& why) {
+    if (!options_.pickle) unsupported(at, cat(why, why.empty() ? "" : "; ", "only a pickle takes it, and that is not allowed"));
     Ref result(PyObject_CallFunctionObjArgs(globals().by_value, o, whole ? Py_True : Py_False, nullptr));
     if (!result) {
       if (!PyErr_ExceptionMatches(PyExc_Exception)) throw Raised{};

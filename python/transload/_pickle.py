@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from . import _core, _errors
+
+
+def goes_by_value(name: str) -> bool:
+    """Tell whether a class or function has to be sent by value: its module is ``__main__``, which is another one elsewhere, or
+    was given to ``cloudpickle.register_pickle_by_value``, as it may be missing there.
+    """
+    module = name.partition(":")[0]
+    if module == "__main__":
+        return True
+    registered = sys.modules.get("cloudpickle")
+    if registered is None:
+        return False
+    names = registered.list_registry_pickle_by_value()
+    while names and module:
+        if module in names:
+            return True
+        module = module.rpartition(".")[0]
+    return False
 
 
 def by_value(obj: object, whole: bool) -> tuple[bytes, list[memoryview]]:

@@ -39,6 +39,7 @@ _core.set_tables(
         "disconnected": _errors.Disconnected,
         "failed": _errors.Failed,
     },
+    _pickle.goes_by_value,
     _pickle.by_value,
     _pickle.from_value,
 )

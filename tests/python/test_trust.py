@@ -7,6 +7,7 @@ import importlib
 import os
 import subprocess
 import sys
+import textwrap
 import threading
 from typing import Any
 
@@ -118,6 +119,47 @@ def test_lambda_goes_to_pickle_where_allowed_and_is_refused_where_not(thing: Any
     assert transload.deserialize(sent, families=("host", "pickle")) is not None
     with pytest.raises(transload.Unsupported):
         transload.serialize(thing, families=("host",))
+
+
+def test_what_cloudpickle_was_told_to_send_by_value_goes_by_value(tmp_path: Any) -> None:
+    """`cloudpickle.register_pickle_by_value`: the module is missing at the receiver, and its submodules too."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").write_text("")
+    (tmp_path / "mine" / "inner.py").write_text("class Thing:\n    x = 1\n\n\ndef double(x):\n    return 2 * x\n")
+    send = """
+        import sys, cloudpickle, transload
+        sys.path.insert(0, sys.argv[1])
+        import mine.inner
+        cloudpickle.register_pickle_by_value(mine)
+        transload.save(sys.argv[1] + "/f.tld", [mine.inner.Thing(), mine.inner.double], families=("host", "pickle"))
+    """
+    take = """
+        import sys, transload
+        thing, double = transload.load(sys.argv[1] + "/f.tld", families=("host", "pickle"))
+        assert type(thing).__name__ == "Thing" and thing.x == 1 and double(3) == 6
+        assert "mine" not in sys.modules
+    """
+    for script in (send, take):
+        run = subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(tmp_path)], capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+
+
+def test_family_names_allows_names_and_no_pickle() -> None:
+    """What messages of Dask's own are written and read with, also in a strict process."""
+    names = ("host", "names")
+    transload.strict()
+    try:
+        header, frames, families = transload._core.encode([os.path.join, {1}], names)
+        assert families == ("host", "pickle")
+        assert transload._core.decode(header, frames, names, None) == [os.path.join, {1}]
+        for thing in (lambda: 1, threading.Lock()):
+            with pytest.raises(transload.Unsupported, match="pickle"):
+                transload._core.encode([thing], names)
+    finally:
+        transload.strict(False)
+    for root, listed in (([NAME, 0], [b"\x80\x05N."]), ([PICKLE, b"\x80\x05N."], [])):
+        with pytest.raises(transload.Untrusted, match="pickle"):
+            transload._core.decode(message(root, listed), [], names, None)
 
 
 def test_error_family_raises_at_the_receiver() -> None:
