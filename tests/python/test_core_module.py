@@ -26,3 +26,18 @@ def test_import_brings_no_third_party_library():
     code = "import sys, transload; print([m for m in ('numpy', 'pandas', 'pyarrow', 'dask', 'distributed', 'sklearn') if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.stdout == "[]\n", run.stderr
+
+
+def test_copies_are_aligned_writable_and_their_own():
+    given = [b"", bytearray(b"abc"), bytes(range(256)) * 4000]
+    copies = _core.copied(given)
+    assert [bytes(copy) for copy in copies] == [bytes(part) for part in given]
+    copies[1][0] = 0
+    assert given[1] == b"abc"
+    assert _core.copied(memoryview(b"xy")[i : i + 1] for i in range(2))[1] == b"y"
+    for wrong in (None, [1]):
+        try:
+            _core.copied(wrong)
+        except TypeError:
+            continue
+        raise AssertionError(wrong)
