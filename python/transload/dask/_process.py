@@ -289,7 +289,7 @@ def _to_comm(stock: Any) -> Any:
         x: Any, serializers: Any = None, on_error: str = "message", context: Any = None, size: int | None = None
     ) -> Any:
         ours = _wire.on_our_comm(context)
-        return _wire.encode(stock, x, serializers, on_error, context, size, speaking=bool(ours) or speaking())
+        return _wire.encode(stock, x, serializers, on_error, context, size, speaking=ours or speaking())
 
     return serialize_and_split
 

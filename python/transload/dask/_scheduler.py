@@ -11,13 +11,14 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
+from distributed.protocol.serialize import Serialized
 from distributed.scheduler import Scheduler
 
 import transload
 
 from . import _metrics, _process
 from ._page import Page
-from ._wire import KEY, TOPIC, StockPeer, announcement, carries_ours
+from ._wire import KEY, TOPIC, StockPeer, announcement, carries_ours, with_own_frames
 from ._worker import _around
 
 __all__ = ["turn_off", "turn_on", "watch"]
@@ -70,7 +71,7 @@ class SchedulerRole(SchedulerPlugin):
         self._workers: set[str] = set()
         self._clients: set[str] = set()
         scheduler.add_plugin(self, name=self.name)
-        ops = ("scatter", "proxy", "publish_put")  # the last is an extension's, which a scheduler may lack
+        ops = ("scatter", "proxy", "publish_put", "publish_get")  # the last are an extension's, which a scheduler may lack
         self._handlers = {op: scheduler.handlers[op] for op in ops if op in scheduler.handlers}
         for op, handler in self._handlers.items():
             scheduler.handlers[op] = _around(handler, getattr(self, f"check_{op}"))
@@ -148,6 +149,13 @@ class SchedulerRole(SchedulerPlugin):
         if carries_ours(message["data"]) and not self.all_peers():
             raise StockPeer("a client or worker of this cluster has no transload; a published dataset must suit all")
         return await stock(*args, **message)
+
+    async def check_publish_get(self, stock: Any, *args: Any, **message: Any) -> Any:
+        """Hand out copies: a client in this process gets the frames themselves, and may write into them."""
+        return [
+            {**found, "data": with_own_frames(found["data"])} if found and isinstance(found["data"], Serialized) else found
+            for found in stock(*args, **message)
+        ]
 
     def _check(self, addresses: Collection[str]) -> None:
         stock = self.stock_workers(addresses)

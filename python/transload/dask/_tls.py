@@ -1,28 +1,50 @@
-"""`transload://` with certificates, and `transload+tls://`: our values over Dask's own TLS connections.
+"""`transload://` with certificates, and `transload+tls://`: our messages over TLS connections that Dask has made.
 
 Certificates, host names and ciphers are what Dask's `Security` says, as an `ssl.SSLContext` that only Python's TLS can use. So
-the bytes take the road of Dask's `tls://` (tornado, one stream), and what is in them is ours.
+the bytes take the road of Dask's `tls://` (tornado, one stream). A message on it is
+
+    u64 number n of frames, u64 bytes in small ones, n × u64 sizes; the frames below `SMALL` bytes, back to back; then the others
+
+and each of the others is received where its object will live.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import ssl
+import struct
 import weakref
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
+import dask
+from dask.utils import parse_bytes
 from distributed.comm.addressing import get_address_host
-from distributed.comm.core import Comm
-from distributed.comm.tcp import TLS, TLSConnector, TLSListener
+from distributed.comm.core import Comm, CommClosedError
+from distributed.comm.tcp import TLS, TLSConnector, TLSListener, convert_stream_closed_error
+from tornado.iostream import StreamClosedError
 
+from .. import _core
 from . import _process, _wire
-from ._counters import end_links, links
+from ._counters import counters, end_links, links
+from ._messages import decode_message, encode_message
 
 __all__ = ["EncryptedComm", "EncryptedConnector", "EncryptedListener"]
 
 
+SMALL = 4096
+"""Frames below this size (bytes) are gathered in front of the others, and read with the message's beginning."""
+
+MOST_FRAMES, MOST_NBYTES = 1 << 24, 1 << 48
+"""Of a message; `transload.message-limit` sets the latter."""
+
+_HEAD = struct.Struct("<QQ")
+_STEP = 1 << 30  # OpenSSL counts in a C int
+
+
 class Counts:
-    """What went over a connection; bytes as written and read, small ones of Dask's own left out."""
+    """What went over a connection; bytes are those of frames."""
 
     def __init__(self) -> None:
         self.messages_sent = self.messages_received = self.nbytes_sent = self.nbytes_received = 0
@@ -38,23 +60,14 @@ class Counts:
             "decisions": [("path", "shared memory", "encrypted connections are one TCP stream", False)],
         }
 
-    def counting(self, read_into: Callable[..., Awaitable[int]]) -> Callable[..., Awaitable[int]]:
-        """Return a stream's `read_into` that counts; tornado keeps no count."""
-
-        def counted(buffer: Any, partial: bool = False) -> Awaitable[int]:
-            self.nbytes_received += memoryview(buffer).nbytes
-            return read_into(buffer, partial)
-
-        return counted
-
 
 class EncryptedComm(TLS):
     """An established connection."""
 
     def __init__(self, stream: Any, *args: Any, **kwargs: Any) -> None:
         self._counts = Counts()
+        self._most = parse_bytes(dask.config.get("transload.message-limit", MOST_NBYTES))
         self._links: list[int] = []  # its token among those that are counted
-        stream.read_into = self._counts.counting(stream.read_into)
         super().__init__(stream, *args, **kwargs)
         weakref.finalize(self, end_links, self._links).atexit = False
         _process.carry(self)
@@ -66,21 +79,87 @@ class EncryptedComm(TLS):
 
     @staticmethod
     def handshake_configuration(local: dict[str, Any], remote: dict[str, Any]) -> dict[str, Any]:
-        """Add the mark by which values are encoded in our form, for Dask's stream of bytes."""
-        return {**Comm.handshake_configuration(local, remote), _wire.KEY: _wire.STREAM}
+        """Add the mark by which values are encoded in our form."""
+        return {**Comm.handshake_configuration(local, remote), _wire.KEY: True}
 
     async def read(self, deserializers: Sequence[str] | None = None) -> Any:
-        message = await super().read(deserializers)
+        stream = self.stream
+        if stream is None:
+            raise CommClosedError
+        try:
+            frames = await self._frames(stream)
+        except (StreamClosedError, ssl.SSLError) as error:
+            self._ended(error)
+        except BaseException:  # nobody knows what was read already: the connection is of no more use
+            self.abort()
+            raise
         self._counts.messages_received += 1
-        return message
+        self._counts.nbytes_received += sum(frame.nbytes for frame in frames)
+        try:
+            return await decode_message(frames, self.deserialize, deserializers, self.allow_offload)
+        except EOFError:
+            self.abort()
+            raise CommClosedError("aborted stream on truncated data") from None
+
+    async def _frames(self, stream: Any) -> list[memoryview]:
+        n, small = _HEAD.unpack(await stream.read_bytes(_HEAD.size))
+        if n > MOST_FRAMES or small > n * SMALL:
+            raise CommClosedError(f"in {self!r}: a message of {n} frames, {small} bytes of them in small ones")
+        beginning = await _received(stream, 8 * n + small)
+        sizes = struct.unpack_from(f"<{n}Q", beginning)
+        if sum(size for size in sizes if size < SMALL) != small or sum(sizes) > self._most:
+            raise CommClosedError(f"in {self!r}: frames of {sum(sizes)} bytes; {small} in small ones, {self._most} at most")
+        frames = []
+        at = 8 * n
+        for size in sizes:
+            if size < SMALL:
+                frames.append(beginning[at : at + size])
+                at += size
+            else:
+                frames.append(await _received(stream, size))
+        return frames
 
     async def write(self, msg: Any, serializers: Sequence[str] | None = None, on_error: str = "message") -> int:
+        if self.stream is None:
+            raise CommClosedError
         if self.deserialize:
             msg = _wire.with_request_marked(msg, serializers)
-        nbytes: int = await super().write(msg, serializers=serializers, on_error=on_error)
+        context = {
+            "sender": self.local_info,
+            "recipient": self.remote_info,
+            **self.handshake_options,
+            _wire.SHARES: False,
+        }
+        frames = [
+            memoryview(frame).cast("B")
+            for frame in await encode_message(msg, serializers, on_error, context, self.allow_offload)
+        ]
+        stream = self.stream
+        if stream is None:
+            raise CommClosedError
+        sizes = [frame.nbytes for frame in frames]
+        small = [frame for frame in frames if frame.nbytes < SMALL]
+        head = _HEAD.pack(len(frames), sum(map(len, small))) + struct.pack(f"<{len(sizes)}Q", *sizes)
+        try:
+            # Each write puts its bytes into the stream's queue at once: messages do not mix.
+            stream.write(b"".join((head, *small)))
+            for frame in frames:
+                for start in range(0, frame.nbytes if frame.nbytes >= SMALL else 0, _STEP):
+                    stream.write(frame[start : start + _STEP])
+        except StreamClosedError as error:
+            self._ended(error)
+        size = sum(sizes)
         self._counts.messages_sent += 1
-        self._counts.nbytes_sent += nbytes
-        return nbytes
+        self._counts.nbytes_sent += size
+        counters.wire(size)
+        return size
+
+    def _ended(self, error: BaseException) -> NoReturn:
+        self.stream = None
+        self._closed = True
+        self._let_go()
+        convert_stream_closed_error(self, error)
+        raise CommClosedError from error
 
     async def close(self) -> None:
         await super().close()
@@ -98,6 +177,16 @@ class EncryptedComm(TLS):
     def extra_info(self) -> dict[str, Any]:
         """The peer's certificate, the cipher, and what went over the connection."""
         return {**self._extra, **self._counts.stats()}
+
+
+async def _received(stream: Any, nbytes: int) -> memoryview:
+    """Receive so many bytes into memory of the pool, aligned to 64 bytes."""
+    if nbytes >= _process.POOLED:
+        _process.pool_was_used(asyncio.get_running_loop())
+    memory = _core.allocate(nbytes)
+    for start in range(0, nbytes, _STEP):
+        await stream.read_into(memory[start : start + _STEP])
+    return memory
 
 
 def _stream_closed(ref: weakref.ref[EncryptedComm]) -> None:

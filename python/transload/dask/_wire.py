@@ -30,20 +30,22 @@ from ._counters import counters, members, offered, road, value_pickles
 
 __all__ = [
     "COUNTS",
-    "FRAMES",
     "KEY",
     "MARKER",
-    "STREAM",
+    "SHARES",
     "Refusal",
     "StockPeer",
     "announcement",
     "carries_ours",
     "counted_there",
     "decode",
+    "decode_control",
     "encode",
+    "encode_control",
     "encode_spilled",
     "on_our_comm",
     "with_marker",
+    "with_own_frames",
     "with_request_marked",
 ]
 
@@ -58,14 +60,14 @@ TOPIC = "transload"
 COUNTS = "transload_counts"
 """The request by which a scheduler asks a worker what it has counted."""
 
+SHARES = "transload-shares"
+"""In the context of an encoding: the other end of the connection is in this process, and gets the frames themselves."""
+
 KEY = "transload"
 """Our key in a connection's handshake: `{"format": int, "push": bool, "publish": bool}`, on our comm with `"counted": bool`."""
 
 LARGE = 64 * 1024
 """From this size (bytes) on a frame is worth a buffer of its own on arrival; smaller ones are copied into place."""
-
-FRAMES, STREAM = "frames", "stream"
-"""What stands under `KEY` in the context of values for our comm: the engine moves them, or TLS does, in Dask's own stream."""
 
 TLS_FRAME_LIMIT = 2**31 - 64
 """Largest frame (bytes) over TLS: `distributed.comm.tcp.TLS` stays within a C int."""
@@ -133,9 +135,9 @@ def judge(serializers: Sequence[str] | None, context: dict[str, Any] | None) -> 
     return bool(takes), True
 
 
-def on_our_comm(context: dict[str, Any] | None) -> object:
-    """Tell whether a value is on its way over `transload://`, whose ends both have transload: `FRAMES`, `STREAM` or None."""
-    return context.get(KEY) if context else None
+def on_our_comm(context: dict[str, Any] | None) -> bool:
+    """Tell whether a value is on its way over `transload://`: both ends have transload, and frames arrive as they are, each aligned."""
+    return bool(context and context.get(KEY))
 
 
 def with_request_marked(message: Any, serializers: Sequence[str] | None) -> Any:
@@ -146,6 +148,11 @@ def with_request_marked(message: Any, serializers: Sequence[str] | None) -> Any:
     if serializers is None and type(message) is dict and "op" in message and "reply" in message:
         return message if "serializers" in message else {**message, "serializers": with_marker(None)}
     return message
+
+
+def with_own_frames(message: Serialized) -> Serialized:
+    """Return the same with copies of its frames."""
+    return Serialized(message.header, _core.copied(message.frames))
 
 
 def carries_ours(message: object) -> bool:
@@ -264,7 +271,7 @@ def _ours(value: object, pickle: bool, where: str, context: dict[str, Any] | Non
         stored = _nbytes(head, frames)
     row = ("encode", where, _ROW_NAMES.get(families) or "transload:" + "+".join(families))
     counters.data(*row, frames=len(frames), nbytes=raw, stored=stored, pickled="pickle" in families)
-    if on_our_comm(context) == FRAMES and compression is None:  # they arrive as they are, each aligned
+    if on_our_comm(context) and compression is None:
         if (context or {}).get("compression") is not None:
             offered(row, header, [head, *frames])
         return header, [head, *frames]
@@ -277,7 +284,7 @@ def _ours(value: object, pickle: bool, where: str, context: dict[str, Any] | Non
     parts.insert(0, head)
     # No split-* fields: frames are not cut into Dask's 64 MiB shards, whose merging copies everything once more.
     address = str(((context or {}).get("recipient") or {}).get("address", ""))
-    if address.startswith("tls://") or on_our_comm(context) == STREAM:
+    if address.startswith("tls://"):
         _split(header, parts, TLS_FRAME_LIMIT)
     if compression is not None:
         # Dask looks at the head alone; the frames were seen to. What is False it neither compresses nor opens.
@@ -286,8 +293,32 @@ def _ours(value: object, pickle: bool, where: str, context: dict[str, Any] | Non
     return header, parts
 
 
-_HOST, _BOTH = ("host",), ("host", "pickle")
+_HOST, _BOTH, _NAMES = ("host",), ("host", "pickle"), ("host", "names")
 _ROW_NAMES: dict[tuple[str, ...], str] = {("host",): "transload:host", ("pickle",): "transload:pickle"}
+
+
+def encode_control(value: object, shares: bool) -> tuple[dict[str, Any], list[Any]] | None:
+    """Encode what Dask would pickle for itself on `transload://`: tasks with their arguments, values of Variables and Queues.
+
+    Names that are not trusted may stand in it, as the peers of one cluster run each other's tasks anyway; a pickle may not. None:
+    it holds something that only pickle takes, as a lambda, and goes Dask's way whole.
+    With `shares` the receiver gets the very frames; these are copies, as the sender keeps what it sends.
+    """
+    if _is_nameless(getattr(value, "func", None)):
+        return None
+    try:
+        head, frames, families = _core.encode(value, _NAMES)
+    except Exception:
+        logger.debug("transload cannot encode a %s; Dask pickles it", type(value).__name__, exc_info=True)
+        return None
+    family = "transload:names" if "pickle" in families else "transload:host"
+    counters.data("encode", "control", family, frames=len(frames), nbytes=_nbytes(head, frames))
+    return {"serializer": MARKER}, [head, *(_core.copied(frames) if shares else frames)]
+
+
+def _is_nameless(function: object) -> bool:
+    """Spare a walk that would end at this function of a task."""
+    return "<" in getattr(function, "__qualname__", "") or getattr(function, "__module__", None) == "__main__"
 
 
 def _nbytes(head: bytes, frames: Iterable[memoryview]) -> int:
@@ -393,6 +424,22 @@ def decode(header: dict[str, Any], frames: Sequence[Any]) -> Any:
         stored += memoryview(frame).nbytes
     raw = header.get("raw", stored)
     counters.data("decode", header.get("road", "reply"), "transload", frames=len(payload), nbytes=raw, stored=stored)
+    return value
+
+
+def decode_control(header: dict[str, Any], frames: Sequence[Any]) -> Any:
+    """Rebuild what `encode_control` made.
+
+    Raises
+    ------
+    Malformed, Untrusted
+        For another format of it, and for a pickle in it.
+    """
+    if header.get("serializer") != MARKER or not frames:
+        raise transload.Malformed(f"a sub-header of {header.get('serializer')!r}, where {MARKER} or a pickle belongs")
+    value = _core.decode(frames[0], frames[1:], _NAMES, None)
+    nbytes = sum(memoryview(frame).nbytes for frame in frames)
+    counters.data("decode", "control", "transload", frames=len(frames) - 1, nbytes=nbytes)
     return value
 
 

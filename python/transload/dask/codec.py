@@ -116,7 +116,8 @@ def dumps(
     plain = compressions[codec].name is None if codec in compressions else False
     frames: list[Frame] = [b""]
 
-    bare = plain and _wire.on_our_comm(context) == _wire.FRAMES  # whose readers miss no list of codecs
+    ours = _wire.on_our_comm(context)
+    bare = plain and ours  # whose readers miss no list of codecs
 
     def compressed(header: Header, parts: list[Frame]) -> None:
         if bare and not header.get("compression"):
@@ -136,10 +137,14 @@ def dumps(
         return offset
 
     def pickled(data: Any) -> dict[str, int]:
+        header: Header
         parts: list[Frame] = []
-        header = {
-            "pickled-obj": _pickle.dumps(data, buffer_callback=lambda buffer: parts.append(ensure_memoryview(buffer)))
-        }
+        encoded = _wire.encode_control(data, context[_wire.SHARES]) if ours and context else None
+        if encoded is not None:
+            header, parts = encoded
+        else:
+            buffers = lambda buffer: parts.append(ensure_memoryview(buffer))
+            header = {"pickled-obj": _pickle.dumps(data, buffer_callback=buffers)}
         compressed(header, parts)
         return {"__Pickled__": add(header, parts, None)}
 
@@ -164,7 +169,8 @@ def dumps(
         encoded = _stock.msgpack_encode_default(obj)
         if encoded is not obj or _stock._is_msgpack_serializable(obj):
             return encoded
-        logger.info(
+        log = logger.debug if ours else logger.info
+        log(
             "can not serialize '%s.%s'; falling back to pickle. Be aware that this may degrade performance.",
             kind.__module__,
             kind.__qualname__,
@@ -218,7 +224,9 @@ def loads(frames: Sequence[Frame], deserialize: bool = True, deserializers: Sequ
             parts = parts_of(header, offset)
             if any(header.get("compression") or ()):
                 parts = _decompressed(header, parts)
-            return _pickle.loads(header["pickled-obj"], buffers=parts)
+            if "pickled-obj" in header:
+                return _pickle.loads(header["pickled-obj"], buffers=parts)
+            return _wire.decode_control(header, parts)
         return _stock.msgpack_decode_default(obj)
 
     try:

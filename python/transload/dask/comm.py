@@ -12,26 +12,24 @@ import errno
 import inspect
 import logging
 import os
-import sys
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, ClassVar, NoReturn
 
 import dask
 from dask.utils import parse_bytes, parse_timedelta
-from distributed.comm import utils as _stock
 from distributed.comm.addressing import parse_host_port, unparse_host_port
 from distributed.comm.core import BaseListener, Comm, CommClosedError, Connector, FatalCommClosedError
 from distributed.comm.tcp import BaseTCPBackend
 from distributed.comm.utils import ensure_concrete_host
-from distributed.protocol.serialize import Serialize, ToPickle
-from distributed.sizeof import safe_sizeof
-from distributed.utils import nbytes, offload
+from distributed.scheduler import Scheduler
+from distributed.utils import nbytes
 
 from .. import _core
 from .._errors import Disconnected, Error, Unsupported
-from . import _process, _wire, codec
+from . import _process, _wire
 from ._counters import counters, end_links, links
+from ._messages import decode_message, encode_message
 from ._tls import EncryptedConnector, EncryptedListener
 
 __all__ = ["Backend", "TLSBackend", "TransloadComm", "TransloadConnector", "TransloadListener"]
@@ -39,45 +37,6 @@ __all__ = ["Backend", "TLSBackend", "TransloadComm", "TransloadConnector", "Tran
 logger = logging.getLogger("distributed.comm.transload")
 
 TLS_PREFIX = "transload+tls://"
-
-
-# ── messages and frames ──────────────────────────────────────────────────────────────────────────────────────
-
-
-_WRAPPERS = (Serialize, ToPickle)
-
-
-async def encode_message(
-    msg: Any, serializers: Sequence[str] | None, on_error: str, context: dict[str, Any], allow_offload: bool
-) -> list[Any]:
-    """Return the frames of a message, the document first. Large ones are made on Dask's thread for that."""
-
-    def encode() -> list[Any]:
-        # Nothing is cut into shards, which the receiver would have to join by a copy.
-        return codec.dumps(msg, serializers, on_error, context, frame_split_size=sys.maxsize)
-
-    threshold = _stock.OFFLOAD_THRESHOLD
-    if threshold and allow_offload:
-        size = _core.quick_nbytes(msg, _WRAPPERS)
-        if size is None:
-            size = safe_sizeof(msg, default_size=-1)  # -1: nested too deep to tell
-        if size > threshold or size == -1:
-            return await offload(encode)
-    return encode()
-
-
-async def decode_message(
-    frames: list[Any], deserialize: bool, deserializers: Sequence[str] | None, allow_offload: bool
-) -> Any:
-    """Return the message of frames as they came. Large ones are opened on Dask's thread for that."""
-
-    def decode() -> Any:
-        return codec.loads(frames, deserialize=deserialize, deserializers=deserializers)
-
-    threshold = _stock.OFFLOAD_THRESHOLD
-    if threshold and allow_offload and deserialize and sum(map(nbytes, frames)) > threshold:
-        return await offload(decode)
-    return decode()
 
 
 # ── the engine and the event loop ────────────────────────────────────────────────────────────────────────────
@@ -147,6 +106,8 @@ class TransloadComm(Comm):
         self._local_addr = local_addr
         self._peer_addr = peer_addr
         self._loop = asyncio.get_running_loop()
+        self._shares = connection.stats()["path"] == "process"
+        self.keeps = False  # what comes is kept for long, by a scheduler: graphs, Variables, published datasets
         self._last_info: dict[str, Any] = {}
         self._last_context: dict[str, Any] | None = None
         self._links: list[int] = []  # its token among those that are counted
@@ -178,6 +139,8 @@ class TransloadComm(Comm):
         size = sum(map(nbytes, frames))
         if size >= _process.POOLED:
             _process.pool_was_used(self._loop)
+        if self.keeps and self._shares:  # what its sender goes on to change must not change here
+            frames = _core.copied(frames)
         try:
             return await decode_message(frames, self.deserialize, deserializers, self.allow_offload)
         except EOFError:
@@ -219,7 +182,8 @@ class TransloadComm(Comm):
                 "sender": self.local_info,
                 "recipient": self.remote_info,
                 **self.handshake_options,
-                _wire.KEY: _wire.FRAMES,
+                _wire.KEY: True,
+                _wire.SHARES: self._shares,
             }
         return self._last_context
 
@@ -346,6 +310,7 @@ class TransloadListener(BaseListener):
         local = self.prefix + unparse_host_port(*connection.local_address())
         comm = TransloadComm(connection, local, peer, self.deserialize)
         comm.allow_offload = self.allow_offload
+        comm.keeps = isinstance(self._server, Scheduler)
         try:
             await self.on_connection(comm)
         except CommClosedError:

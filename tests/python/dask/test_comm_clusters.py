@@ -13,7 +13,7 @@ import dask
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client, LocalCluster, Nanny, Scheduler, Worker, wait
+from distributed import Client, LocalCluster, Nanny, Queue, Scheduler, Variable, Worker, wait
 from distributed.deploy.subprocess import SubprocessCluster
 
 import transload.dask
@@ -74,6 +74,61 @@ def test_values_arrive_aligned_and_as_they_were():
         shared = np.arange(100_000.0)
         a, b, rest = client.submit(lambda x: x, client.scatter([shared, shared, (1, [2])])).result()
         assert a is b and a.ctypes.data % 64 == 0 and rest == (1, [2])
+
+
+def where_it_lies(x):
+    return x.ctypes.data % 64, float(x.sum())
+
+
+def test_arguments_variables_and_queues_travel_in_our_form():
+    """The graph that the client sends is Dask's; what the scheduler hands on is not pickled."""
+    from sklearn.linear_model import LinearRegression
+
+    x = np.arange(100_001.0)
+    model = LinearRegression().fit(np.eye(3), [1, 2, 3])
+    with local_cluster(processes=True) as (_, client):
+        before = transload.dask.report(client)
+        assert client.submit(where_it_lies, x).result() == (0, x.sum())
+        Variable("v").set({"x": x, "model": model})
+        came = Variable("v").get()
+        assert np.array_equal(came["x"], x) and came["x"].ctypes.data % 64 == 0
+        assert np.array_equal(came["model"].coef_, model.coef_)
+        queue = Queue("q")
+        queue.put(model)
+        queue.put([x[:5], {1}])
+        assert np.array_equal(queue.get().coef_, model.coef_)
+        assert queue.get()[1] == {1}
+        after = transload.dask.report(client) - before
+    assert after.own["graphs"][0] == 1 and "control" not in after.own
+    assert sum(row["objects"] for (road, _), row in after.rows().items() if road == "control") >= 7
+    assert after.rows()["control", "transload:names"]["nbytes"] > x.nbytes
+    assert after.pickled == 0
+
+
+def first_of(x):
+    return float(x[0])
+
+
+def test_what_the_scheduler_keeps_is_not_changed_by_who_sent_or_got_it():
+    """Client and scheduler of a LocalCluster are in one process, where frames are shared."""
+    with local_cluster(processes=True) as (_, client):
+        x = np.zeros(100_000)
+        variable = Variable("v")
+        variable.set(x)
+        queue = Queue("q")
+        queue.put(x)
+        client.publish_dataset(d=x)
+        future = client.submit(first_of, x)
+        wait(future)
+        x[:] = 1
+        assert variable.get()[0] == 0 and client.get_dataset("d")[0] == 0 and queue.get()[0] == 0
+        (lost,) = client.who_has(future)[future.key]
+        with contextlib.suppress(Exception):
+            client.run(os._exit, 1, workers=[lost])  # it is computed again
+        assert future.result() == 0
+        variable.get()[:] = 2
+        client.get_dataset("d")[:] = 2
+        assert variable.get()[0] == 0 and client.get_dataset("d")[0] == 0
 
 
 def test_leaving_a_cluster_open_at_the_end_is_quiet():

@@ -17,15 +17,19 @@ import time
 import weakref
 
 import numpy as np
+import pandas as pd
 import pytest
+from dask._task_spec import DataNode, List, Task, TaskRef
 from distributed.comm import CommClosedError, connect, listen
 from distributed.comm.core import FatalCommClosedError
 from distributed.comm.registry import get_backend
-from distributed.protocol import Serialized, to_serialize
+from distributed.protocol import Pickled, Serialized, ToPickle, to_serialize
 
 import transload
 from transload import _core
+from transload.dask import _messages
 from transload.dask import comm as ours
+from transload.dask._counters import counters
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -186,13 +190,13 @@ def raise_eof():
 async def test_large_messages_are_made_and_opened_beside_the_loop(apart, monkeypatch):
     threads = set()
     for name in ("dumps", "loads"):
-        stock = getattr(ours.codec, name)
+        stock = getattr(_messages.codec, name)
 
         def watched(*args, stock=stock, name=name, **kwargs):
             threads.add((name, threading.current_thread() is threading.main_thread()))
             return stock(*args, **kwargs)
 
-        monkeypatch.setattr(ours.codec, name, watched)
+        monkeypatch.setattr(_messages.codec, name, watched)
     async with pair() as (a, b):
         threads.clear()
         for array in (np.zeros(1000), np.zeros(3_000_000)):  # Dask's threshold is 10 MiB
@@ -208,9 +212,88 @@ async def test_large_messages_are_made_and_opened_beside_the_loop(apart, monkeyp
         assert threads == {("dumps", True), ("loads", True)}
 
 
+def half(a, k=0):
+    return a[::2] + k
+
+
+@contextlib.contextmanager
+def no_pickle(monkeypatch):
+    """Let no pickle be written or read, by Dask or by us."""
+
+    def never(*args, **kwargs):
+        raise AssertionError("a pickle")
+
+    from distributed.protocol import pickle
+
+    with monkeypatch.context() as patch:
+        for name in ("dumps", "loads"):
+            patch.setattr(pickle, name, never)
+        yield
+
+
+@in_a_loop
+async def test_tasks_and_plain_objects_travel_without_pickle(apart, monkeypatch):
+    """What Dask sends as `__Pickled__`: the scheduler's tasks with their arguments, values of Variables and Queues."""
+    array = np.arange(10_000.0)
+    task = Task(("y", 1), half, TaskRef(("x", 0)), List(array, array), k=DataNode("n", pd.Timestamp("2026-01-02")))
+    async with pair() as (a, b):
+        for strict in (False, True):  # its names need no trust, and no pickle
+            transload.strict(strict)
+            try:
+                with no_pickle(monkeypatch):
+                    await a.write([{"op": "compute-task", "run_spec": ToPickle(task)}, {"op": "variable_set", "data": {"s": {1, 2}}}])
+                    first, second = await b.read()
+            finally:
+                transload.strict(False)
+            assert second["data"] == {"s": {1, 2}} and type(second["data"]["s"]) is set
+            came = first["run_spec"]
+            assert type(came) is Task and came.key == ("y", 1) and came.func is half
+            assert came.dependencies == task.dependencies == {("x", 0)}
+            x, y = came.args[1].args
+            assert x is y and np.array_equal(x, array) and x.ctypes.data % 64 == 0
+            assert repr(came) == repr(task)
+
+
+@in_a_loop
+async def test_tasks_that_only_pickle_takes_go_its_way_whole(apart):
+    counters.reset()
+    shared = []
+    task = Task("t", lambda: (shared, shared))
+    inner = Task("t", functools.partial(half, k=lambda: 1), 2)
+    async with pair() as (a, b):
+        await a.write({"run_spec": ToPickle(task), "inner": ToPickle(inner)})
+        came = await b.read()
+        x, y = came["run_spec"]()
+        assert x is y == []
+        assert came["inner"].func.keywords["k"]() == 1
+    seen = counters.snapshot()
+    assert seen["own"]["graphs"][0] == 2
+    assert not [row for row in seen["data"] if row[1] == "control"]
+
+
+@in_a_loop
+async def test_a_sub_header_of_no_known_form_is_refused(apart):
+    async with pair() as (a, b):
+        for header, parts, text in (
+            ({"serializer": "transload/99"}, [b""], "transload/99"),
+            ({}, [b""], "None"),
+            ({"serializer": f"transload/{transload.FORMAT_VERSION}"}, [], "pickle belongs"),
+        ):
+            await a.write({"x": Pickled({**header, "num-sub-frames": len(parts)}, parts)})
+            with pytest.raises(transload.Malformed, match=text):
+                await b.read()
+        head, _, _ = _core.encode(lambda: 1, ("host", "pickle"))
+        header = {"serializer": f"transload/{transload.FORMAT_VERSION}", "num-sub-frames": 1}
+        await a.write({"x": Pickled(header, [head])})
+        with pytest.raises(transload.Untrusted, match="pickle"):
+            await b.read()
+        await a.write("and on")
+        assert await b.read() == "and on"
+
+
 def test_the_size_of_a_plain_message_is_told_without_dasks_samples():
     def size(message):
-        return _core.quick_nbytes(message, ours._WRAPPERS)
+        return _core.quick_nbytes(message, _messages._WRAPPERS)
 
     assert size({"op": "put", "x": to_serialize(np.zeros(1_000_000)), "keys": ["a", ("b", 1)]}) == pytest.approx(8e6, rel=0.01)
     assert size(None) < 100  # an answer without a value
