@@ -19,6 +19,7 @@
 #include "transload/adapters/place.hpp"
 #include "transload/base/error.hpp"
 #include "transload/base/limits.hpp"
+#include "transload/memory/fresh.hpp"
 #include "transload/message/header.hpp"
 #include "transload/message/op.hpp"
 
@@ -389,7 +390,25 @@ class Decoder {
   }
 
   static Ref bytes(std::span<std::byte const> content) {
-    return take(PyBytes_FromStringAndSize(reinterpret_cast<char const*>(content.data()), static_cast<Py_ssize_t>(content.size())));
+    if (content.size() < large_nbytes) {
+      return take(PyBytes_FromStringAndSize(reinterpret_cast<char const*>(content.data()), static_cast<Py_ssize_t>(content.size())));
+    }
+    Ref object = take(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(content.size())));
+    fill_fresh(PyBytes_AsString(object.get()), content);
+    return object;
+  }
+
+  /// From this size on an object of Python's own is filled without the interpreter's lock: nobody else has it yet.
+  static constexpr std::size_t large_nbytes = std::size_t{1} << 20;
+
+  static void fill_fresh(char* to, std::span<std::byte const> content) {
+    std::span<std::byte> const memory{reinterpret_cast<std::byte*>(to), content.size()};
+    if (content.size() < large_nbytes) {
+      if (!content.empty()) std::memcpy(to, content.data(), content.size());
+      return;
+    }
+    Released const released;
+    copy_to_fresh(memory, content);
   }
 
   [[gnu::noinline]] Ref dict(std::size_t npairs, std::size_t number) {
@@ -595,8 +614,9 @@ class Decoder {
         std::size_t const number = open(marked);
         Data const content = data("BYTEARRAY", false, 1);
         charge(content, at);
-        return remembered(number, take(PyByteArray_FromStringAndSize(reinterpret_cast<char const*>(content.bytes.data()),
-                                                                     static_cast<Py_ssize_t>(content.bytes.size()))));
+        Ref bytearray = take(PyByteArray_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(content.bytes.size())));
+        fill_fresh(PyByteArray_AsString(bytearray.get()), content.bytes);
+        return remembered(number, std::move(bytearray));
       }
       case Op::memoryview: {
         exactly(4);

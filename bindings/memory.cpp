@@ -9,6 +9,8 @@
 #include "bindings.hpp"
 #include "frames.hpp"
 #include "guard.hpp"
+#include "process.hpp"
+#include "transload/memory/fresh.hpp"
 
 namespace nb = nanobind;
 
@@ -38,8 +40,8 @@ nb::object copied(nb::handle buffers) {
       std::byte* data = nullptr;
       auto keeper = std::make_shared<Keeper>(Keeper::allocate(source.bytes().size(), data));
       if (source.bytes().size() >= unlocked_nbytes) {
-        nb::gil_scoped_release const unlocked;
-        std::memcpy(data, source.bytes().data(), source.bytes().size());
+        Released const released;
+        copy_to_fresh({data, source.bytes().size()}, source.bytes());
       } else if (!source.bytes().empty()) {
         std::memcpy(data, source.bytes().data(), source.bytes().size());
       }
@@ -58,6 +60,8 @@ void bind_memory(nb::module_& module) {
   module.def("copied", &copied, nb::arg("buffers"), nb::sig("def copied(buffers: typing.Iterable[typing.Any]) -> list[memoryview]"),
              "Copies of these bytes, each as `allocate` gives them.");
   module.def("release_pool", [] { pool().release(); }, "Gives the pool's idle memory back to the system.");
+  module.def("keep_in_pool", [](std::size_t nbytes) { pool().keep(nbytes); }, nb::arg("nbytes"),
+             "Lets so many bytes lie idle in the pool, from now on.");
   module.def("pool_idle_nbytes", [] { return pool().idle_nbytes(); }, "Bytes that lie idle in the pool.");
 }
 

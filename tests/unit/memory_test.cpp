@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -12,6 +14,7 @@
 #include "transload/base/error.hpp"
 #include "transload/memory/buffer.hpp"
 #include "transload/memory/cuda.hpp"
+#include "transload/memory/fresh.hpp"
 #include "transload/memory/resource.hpp"
 
 namespace transload {
@@ -83,6 +86,50 @@ TEST(PoolResource, KeepsAtMostItsBoundAndLetsTheOldestGoFirst) {
     EXPECT_EQ(pool.idle_nbytes(), 4096U) << "a block above the bound is never kept";
   }
   EXPECT_EQ(host.nblocks(), 0);
+}
+
+TEST(PoolResource, MayKeepMoreOrLessLater) {
+  CountingResource host;
+  PoolResource pool(host, 1 << 20);
+  auto const before = pool.allocate(5'000'000);  // more than is kept now: it is none the smaller for that
+  pool.keep(8 << 20);
+  pool.deallocate(before);
+  EXPECT_EQ(pool.idle_nbytes(), 5U << 20);
+  auto const again = pool.allocate(5 << 20);
+  std::memset(again.data(), 1, again.size());
+  pool.keep(1000);
+  pool.deallocate(again);
+  EXPECT_EQ(pool.idle_nbytes(), 0U);
+  EXPECT_EQ(host.nblocks(), 0);
+  pool.keep(8 << 20);
+  pool.deallocate(pool.allocate(5'000'000));
+  pool.keep(0);
+  EXPECT_EQ(host.nblocks(), 0);
+}
+
+TEST(Fresh, MakesPagesPresentAndLeavesWhatLiesThere) {
+  std::size_t const n = (std::size_t{3} << 20) + 123;
+  auto* const block = static_cast<std::byte*>(::mmap(nullptr, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(block, MAP_FAILED);
+  block[5000] = std::byte{7};
+  make_present({block + 1, n - 1});
+  EXPECT_EQ(block[5000], std::byte{7});
+  std::vector<unsigned char> present((n + 4095) / 4096);
+  ASSERT_EQ(::mincore(block, n, present.data()), 0);
+  auto const npresent = std::count_if(present.begin(), present.end(), [](unsigned char page) { return (page & 1) != 0; });
+  bool const kernel_can = npresent > 1;  // since 5.14
+  EXPECT_GE(npresent, kernel_can ? static_cast<long>(present.size()) - 2 : 1);
+  ::munmap(block, n);
+}
+
+TEST(Fresh, CopiesOfEverySizeAreWhole) {
+  for (std::size_t const n : {std::size_t{0}, std::size_t{1}, std::size_t{65'536}, (std::size_t{4} << 20) - 1, (std::size_t{4} << 20) + 1, (std::size_t{33} << 20) + 5}) {
+    std::vector<std::byte> from(n);
+    for (std::size_t i = 0; i < n; ++i) from[i] = static_cast<std::byte>(i * 7 + i / 1000);
+    std::vector<std::byte> to(n);
+    copy_to_fresh(to, from);
+    EXPECT_EQ(to, from) << n;
+  }
 }
 
 TEST(PoolResource, ServesManyThreads) {

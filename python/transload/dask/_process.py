@@ -20,6 +20,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import dask
+from dask.utils import parse_bytes
+from distributed import system
 from distributed.comm.addressing import get_address_host
 from distributed.scheduler import Scheduler
 from distributed.worker import Worker
@@ -72,6 +74,7 @@ def join(owner: object, clients: bool = True) -> None:
     with _lock:
         _speakers.add(owner)
         _speaker_refs = tuple(map(weakref.ref, _speakers))
+        size_pool(owner)
         _install()
         if clients:
             _preload_clients(True)
@@ -120,6 +123,7 @@ def listens(server: object) -> None:
     """Note that `server` listens on our comm: a scheduler looks who takes our form, a worker is turned on."""
     from . import _scheduler, _worker
 
+    size_pool(server)
     if isinstance(server, Scheduler):
         _scheduler.watch(server)
     elif isinstance(server, Worker):
@@ -262,6 +266,22 @@ def _pooled(stock: Any) -> Any:
         return _core.allocate(n)
 
     return host_array
+
+
+KEPT_LEAST, KEPT_MOST = 256 << 20, 4 << 30
+"""Bytes that may lie idle in the pool, between which the size of this process's memory decides."""
+
+
+def size_pool(owner: object = None) -> None:
+    """Let the pool keep what `transload.pool` says, or an eighth of a worker's memory limit, a sixteenth of the machine's."""
+    said = dask.config.get("transload.pool", "auto")
+    if said == "auto":
+        limit = getattr(getattr(owner, "memory_manager", None), "memory_limit", None)
+        share = limit // 8 if limit else system.MEMORY_LIMIT // 16
+        kept = min(max(share, KEPT_LEAST), KEPT_MOST)
+    else:
+        kept = parse_bytes(said)
+    _core.keep_in_pool(kept)
 
 
 def pool_was_used(loop: asyncio.AbstractEventLoop) -> None:

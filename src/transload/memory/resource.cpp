@@ -88,19 +88,22 @@ std::span<std::byte> PoolResource::allocate(std::size_t nbytes) {
     }
   }
   // A block that will never be kept need not be rounded up.
-  std::size_t const rounded = class_nbytes(c);
-  return upstream_.allocate(rounded <= keep_nbytes_ ? rounded : nbytes).first(nbytes);
+  return upstream_.allocate(class_nbytes(c) <= largest_kept_nbytes ? class_nbytes(c) : nbytes).first(nbytes);
 }
 
 void PoolResource::deallocate(std::span<std::byte> block) noexcept {
   if (block.empty()) return;
   std::size_t const c = class_of(block.size());
   std::size_t const rounded = class_nbytes(c);
-  if (rounded > keep_nbytes_) {
+  if (rounded > largest_kept_nbytes) {
     upstream_.deallocate(block);
     return;
   }
   std::lock_guard const lock(mutex_);
+  if (rounded > keep_nbytes_) {
+    upstream_.deallocate({block.data(), rounded});
+    return;
+  }
   while (idle_nbytes_ + rounded > keep_nbytes_) release_oldest();
   auto* const idle = ::new (block.data()) Idle{nullptr, by_class_[c], newest_, nullptr, c};
   if (idle->next_in_class != nullptr) idle->next_in_class->previous_in_class = idle;
@@ -123,6 +126,12 @@ void PoolResource::release_oldest() noexcept {
   std::size_t const nbytes = class_nbytes(block->size_class);
   unlink(block);
   upstream_.deallocate({reinterpret_cast<std::byte*>(block), nbytes});
+}
+
+void PoolResource::keep(std::size_t nbytes) noexcept {
+  std::lock_guard const lock(mutex_);
+  keep_nbytes_ = nbytes;
+  while (idle_nbytes_ > nbytes) release_oldest();
 }
 
 void PoolResource::release() noexcept {

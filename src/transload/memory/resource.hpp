@@ -53,10 +53,11 @@ class HostResource final : public Resource {
 ///
 /// Blocks are rounded up to a size class (four a doubling, so at most a quarter is unused and untouched). At most
 /// `keep_nbytes` bytes lie idle; beyond that the block that was idle longest goes back to `upstream` first. A block
-/// above `keep_nbytes` is never kept.
+/// above `keep_nbytes`, or above `largest_kept_nbytes`, is not kept.
 class PoolResource final : public Resource {
  public:
   static constexpr std::size_t default_keep_nbytes = std::size_t{256} << 20;
+  static constexpr std::size_t largest_kept_nbytes = std::size_t{4} << 30;
 
   /// `upstream` gives host memory and outlives the pool.
   explicit PoolResource(Resource& upstream, std::size_t keep_nbytes = default_keep_nbytes);
@@ -66,6 +67,8 @@ class PoolResource final : public Resource {
   void deallocate(std::span<std::byte> block) noexcept override;
   [[nodiscard]] MemoryKind kind() const noexcept override { return MemoryKind::host; }
 
+  /// Keeps so many bytes idle from now on, and gives back what is beyond them.
+  void keep(std::size_t nbytes) noexcept;
   /// Gives every idle block back to `upstream`.
   void release() noexcept;
   /// Makes the other threads of this process wait, so that a fork finds the pool whole; the one that forks calls `unlock` in parent and child.

@@ -129,7 +129,9 @@ Moved RingWire::read(std::span<iovec const> into) {
       if (there > RingMemory::ring_nbytes) return {.error = EPROTO};
       std::size_t const at = taken_ % RingMemory::ring_nbytes;
       std::size_t const n = std::min({static_cast<std::size_t>(there), piece.iov_len - done, RingMemory::ring_nbytes - at, publish_nbytes});
-      copy_out(static_cast<std::byte*>(piece.iov_base) + done, in_bytes_ + at, n);
+      auto* const to = static_cast<std::byte*>(piece.iov_base) + done;
+      ahead_.filling({to, piece.iov_len - done});
+      copy_out(to, in_bytes_ + at, n);
       taken_ += n;
       done += n;
       moved += n;

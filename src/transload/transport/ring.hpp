@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "transload/memory/fresh.hpp"
 #include "wire.hpp"
 
 namespace transload::transport {
@@ -85,6 +86,7 @@ class RingWire final : public Wire, public std::enable_shared_from_this<RingWire
   RingState* in_;
   std::byte* out_bytes_;
   std::byte* in_bytes_;
+  Ahead ahead_;
   std::uint64_t written_ = 0;
   std::uint64_t taken_ = 0;
   std::uint64_t given_back_ = 0;  ///< `written_` when the memory was last given back

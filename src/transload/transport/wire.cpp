@@ -21,6 +21,7 @@ SocketWire::SocketWire(Loop& loop, int descriptor) : waiter_(loop.context(), des
 SocketWire::~SocketWire() { close(); }
 
 Moved SocketWire::read(std::span<iovec const> into) {
+  if (!into.empty()) ahead_.filling({static_cast<std::byte*>(into.front().iov_base), into.front().iov_len});
   msghdr message{};
   message.msg_iov = const_cast<iovec*>(into.data());
   message.msg_iovlen = into.size();

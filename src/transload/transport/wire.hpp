@@ -11,6 +11,7 @@
 #include <span>
 
 #include "loop.hpp"
+#include "transload/memory/fresh.hpp"
 
 namespace transload::transport {
 
@@ -63,6 +64,7 @@ class SocketWire : public Wire {
   [[nodiscard]] int release();
 
  private:
+  Ahead ahead_;
   asio::posix::stream_descriptor waiter_;
   std::mutex mutex_;  // between `shut` and `close`
   int fd_;
