@@ -1,4 +1,4 @@
-"""One object between two processes over `transload://` beside Dask's own `tcp://`: with shared memory, and with TCP alone.
+"""One object between two processes over `transload://` beside Dask's own `tcp://`: with shared memory, and with TCP alone; and over TLS.
 
     python benchmarks/bench_transport.py [--runs 7] [--json FOLDER]
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,28 @@ import tables
 from payloads import MiB
 from rivals import keep, nbytes, parser, result, summary
 
-RIVALS = {
+RIVALS: dict[str, tuple[str, dict[str, Any]]] = {
     "stock": ("tcp", {}),
     "shared memory": ("transload", {}),
     "tcp alone": ("transload", {"transload.local-streams": 0}),
 }
+ENCRYPTED: dict[str, tuple[str, dict[str, Any]]] = {"stock": ("tls", {}), "ours": ("transload+tls", {})}
+FOREST = "forest, 300 trees, 20 000 x 32"
 BUDGET = 12.0  # seconds; who has used them up on one object has been measured often enough
 TRIPS = 300
+
+
+def security(scheme: str) -> Any:
+    """The certificates of the tests where the scheme is an encrypted one."""
+    from distributed.security import Security
+
+    folder = Path(__file__).resolve().parents[1] / "tests" / "data" / "tls"
+    files = {
+        f"tls_{role}_{kind}": str(folder / f"peer{'-key' if kind == 'key' else ''}.pem")
+        for role in ("scheduler", "worker")
+        for kind in ("cert", "key")
+    }
+    return Security(tls_ca_file=str(folder / "peer-authority.pem"), **files) if scheme.endswith("tls") else Security()
 
 
 async def receive(conn: Any, scheme: str) -> None:
@@ -52,7 +68,7 @@ async def receive(conn: Any, scheme: str) -> None:
             await comm.write("ok")
             del message
 
-    async with listen(f"{scheme}://127.0.0.1:0", handle) as listener:
+    async with listen(f"{scheme}://127.0.0.1:0", handle, **security(scheme).get_listen_args("scheduler")) as listener:
         conn.send(listener.contact_address)
         await done.wait()
 
@@ -62,7 +78,7 @@ async def send(conn: Any, address: str) -> None:
     from distributed.comm import connect
     from distributed.protocol import to_serialize
 
-    comm = await connect(address)
+    comm = await connect(address, **security(address.partition("://")[0]).get_connection_args("worker"))
     obj: object = None
     while (order := conn.recv()) != "stop":
         if order == "go":
@@ -109,29 +125,30 @@ def objects() -> dict[str, Any]:
     def frame() -> object:
         import pandas as pd
 
-        return pd.DataFrame(rng.random((1_000_000, 20)), columns=[f"c{i}" for i in range(20)])
+        return pd.DataFrame(rng.random((5_000_000, 20)), columns=[f"c{i}" for i in range(20)])
 
     def table() -> object:
         import pyarrow as pa
 
-        return pa.table({"a": rng.random(32 * MiB)})
+        return pa.table({"a": rng.random(64 * MiB)})
 
     return {
-        "array 256 MiB": lambda: rng.random(32 * MiB),
+        "array 512 MiB": lambda: rng.random(64 * MiB),
         "two arrays of 128 MiB": lambda: {"a": rng.random(16 * MiB), "b": rng.random(16 * MiB)},
-        "DataFrame 1e6 x 20": frame,
-        "Arrow table 256 MiB": table,
-        "bytes 128 MiB": lambda: bytes(128 * MiB),
-        "forest, 100 trees, 20 000 x 32": payloads.forest,
+        "DataFrame 5e6 x 20": frame,
+        "Arrow table 512 MiB": table,
+        "bytes 512 MiB": lambda: b"x" * (512 * MiB),
+        FOREST: lambda: payloads.forest(trees=300),
         "1000 arrays of 8 kB": payloads.arrays,
+        "array 1 GiB": lambda: rng.random(128 * MiB),
     }
 
 
-def start() -> tuple[dict[str, Any], list[Any]]:
+def start(rivals: dict[str, tuple[str, dict[str, Any]]]) -> tuple[dict[str, Any], list[Any]]:
     context = multiprocessing.get_context("spawn")
     senders: dict[str, Any] = {}
     processes = []
-    for who, (scheme, config) in RIVALS.items():
+    for who, (scheme, config) in rivals.items():
         here, there = context.Pipe()
         processes.append(context.Process(target=receiver_main, args=(there, scheme, config), daemon=True))
         processes[-1].start()
@@ -140,6 +157,13 @@ def start() -> tuple[dict[str, Any], list[Any]]:
         processes.append(context.Process(target=sender_main, args=(there, address, config), daemon=True))
         processes[-1].start()
     return senders, processes
+
+
+def stop(senders: dict[str, Any], processes: list[Any]) -> None:
+    for sender in senders.values():
+        sender.send("stop")
+    for process in processes:
+        process.join(10)
 
 
 def transfers(senders: dict[str, Any], name: str, runs: int) -> dict[str, Any]:
@@ -174,7 +198,7 @@ def hops(runs: int) -> list[dict[str, Any]]:
     from distributed import Client, LocalCluster
 
     rows = []
-    for name in ("DataFrame 1e6 x 20", "forest, 100 trees, 20 000 x 32"):
+    for name in ("DataFrame 5e6 x 20", FOREST):
         obj = objects()[name]()
         seconds: dict[str, dict[str, list[float]]] = {}
         for who, protocol in (("stock", "tcp"), ("ours", "transload")):
@@ -203,19 +227,22 @@ def main() -> None:
     chosen = parser(__doc__, 7).parse_args()
     import transload
 
-    found = result("transport", chosen.runs, rows=[], trips=[])
+    found = result("transport", chosen.runs, rows=[], trips=[], encrypted=[])
     print(tables.heading(found))
-    senders, processes = start()
+    senders, processes = start(RIVALS)
     for order, name in (("ping", "ping"), ("array", "array of 1 KiB")):
         found["trips"].append({"name": name, **trips(senders, order, chosen.runs)})
     for name, make in objects().items():
         row = transfers(senders, name, chosen.runs)
         found["rows"].append({"name": name, "bytes": nbytes(transload.dumps(make())), **row})
-    for sender in senders.values():
-        sender.send("stop")
-    for process in processes:
-        process.join(10)
+    stop(senders, processes)
     print(tables.transport(found), flush=True)
+    senders, processes = start(ENCRYPTED)
+    for name in ("array 1 GiB", "1000 arrays of 8 kB"):
+        row = transfers(senders, name, chosen.runs)
+        found["encrypted"].append({"name": name, "bytes": nbytes(transload.dumps(objects()[name]())), **row})
+    stop(senders, processes)
+    print(f"\nOver TLS:\n\n{tables.encrypted(found)}", flush=True)
     found["hops"] = hops(chosen.runs)
     print(f"\nThrough a cluster of one worker:\n\n{tables.hops(found)}")
     keep(chosen.json, found)

@@ -94,6 +94,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "hops": lambda results: tables.hops(results["comm"]),
     "transport-machine": lambda results: tables.heading(results["transport"]).strip(),
     "transport": lambda results: tables.transport(results["transport"]),
+    "transport-tls": lambda results: tables.encrypted(results["transport"]),
     "transport-hops": lambda results: tables.hops(results["transport"]),
     "codec": lambda results: tables.codec(results["codec"]),
     "micro-machine": lambda results: tables.heading(results["micro"]).strip(),

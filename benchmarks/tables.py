@@ -176,6 +176,14 @@ def transport(found: dict[str, Any]) -> str:
     return small + "\n\n" + table(["one way, rebuilt", "MB", *head, "GB/s"], rows)
 
 
+def encrypted(found: dict[str, Any]) -> str:
+    rows = []
+    for row in found["encrypted"]:
+        speed = " / ".join(f"{row['bytes'] / row[who]['median'] / 1e9:.2f}" for who in ("ours", "stock"))
+        rows.append([row["name"], f"{row['bytes'] / 1e6:.1f}", f"**{faster(row['ours'], row['stock'])}**", spread(row["ours"]), spread(row["stock"]), speed])
+    return table(["over TLS", "MB", "faster than Dask's tls", "ours", "Dask's tls", "GB/s"], rows)
+
+
 # ── codec ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
