@@ -9,6 +9,7 @@ rival has two processes, which take turns, transfer by transfer; in the stock pa
 from __future__ import annotations
 
 import asyncio
+import gc
 import multiprocessing
 import time
 from pathlib import Path
@@ -31,6 +32,24 @@ BUDGET = 12.0  # seconds; who has used them up on one object has been measured o
 TRIPS = 300
 
 
+def peak() -> int:
+    """Bytes that were resident at most since `forget_peak`, shared memory included."""
+    return _status("VmHWM")
+
+
+def forget_peak() -> int:
+    """Begin a new peak, and return the bytes that are resident now."""
+    gc.collect()
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    return _status("VmRSS")
+
+
+def _status(field: str) -> int:
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith(field))
+
+
 def security(scheme: str) -> Any:
     """The certificates of the tests where the scheme is an encrypted one."""
     from distributed.security import Security
@@ -49,8 +68,10 @@ async def receive(conn: Any, scheme: str) -> None:
     from distributed.protocol import to_serialize
 
     done = asyncio.Event()
+    before = 0
 
     async def handle(comm: Any) -> None:
+        nonlocal before
         while True:
             message = await comm.read()
             if message["op"] == "stop":
@@ -64,8 +85,12 @@ async def receive(conn: Any, scheme: str) -> None:
                     await comm.write(message)
                     message = await comm.read()
                 continue
+            if message["op"] == "begin":
+                before = forget_peak()
+                await comm.write("ok")
+                continue
             assert message["x"] is not None
-            await comm.write("ok")
+            await comm.write(peak() - before if message["op"] == "measure" else "ok")
             del message
 
     async with listen(f"{scheme}://127.0.0.1:0", handle, **security(scheme).get_listen_args("scheduler")) as listener:
@@ -87,6 +112,13 @@ async def send(conn: Any, address: str) -> None:
             await comm.read()
             conn.send(time.perf_counter() - start)
             await asyncio.sleep(0.01)
+        elif order == "measure":
+            await comm.write({"op": "begin"})
+            await comm.read()
+            sent = forget_peak()
+            await comm.write({"op": "measure", "x": to_serialize(obj)})
+            received = await comm.read()
+            conn.send((peak() - sent, received))
         elif order in ("ping", "array"):
             small = np.ones(128)
             seconds = []
@@ -182,6 +214,19 @@ def transfers(senders: dict[str, Any], name: str, runs: int) -> dict[str, Any]:
     return {who: summary(found) for who, found in seconds.items()}
 
 
+def growth(name: str) -> dict[str, Any]:
+    """Bytes that sender and receiver of each rival need for one object, in processes that have sent none of its size before."""
+    senders, processes = start(RIVALS)
+    grown = {}
+    for who, sender in senders.items():
+        sender.send(name)
+        sender.recv()
+        sender.send("measure")
+        grown[who] = dict(zip(("sender", "receiver"), sender.recv(), strict=True))
+    stop(senders, processes)
+    return grown
+
+
 def trips(senders: dict[str, Any], order: str, runs: int) -> dict[str, Any]:
     """Times there and back: of each rival the medians of its rounds, which take turns."""
     medians: dict[str, list[float]] = {who: [] for who in senders}
@@ -243,6 +288,8 @@ def main() -> None:
         found["encrypted"].append({"name": name, "bytes": nbytes(transload.dumps(objects()[name]())), **row})
     stop(senders, processes)
     print(f"\nOver TLS:\n\n{tables.encrypted(found)}", flush=True)
+    found["growth"] = [{"name": row["name"], "bytes": row["bytes"], **growth(row["name"])} for row in found["rows"]]
+    print(f"\nMemory:\n\n{tables.growth(found)}", flush=True)
     found["hops"] = hops(chosen.runs)
     print(f"\nThrough a cluster of one worker:\n\n{tables.hops(found)}")
     keep(chosen.json, found)

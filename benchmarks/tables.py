@@ -184,6 +184,19 @@ def encrypted(found: dict[str, Any]) -> str:
     return table(["over TLS", "MB", "faster than Dask's tls", "ours", "Dask's tls", "GB/s"], rows)
 
 
+def growth(found: dict[str, Any]) -> str:
+    """How much memory each end needs while one object is sent for the first time."""
+    rivals = ("shared memory", "tcp alone", "stock")
+    shown = {"shared memory": "shared memory", "tcp alone": "tcp alone", "stock": "Dask's tcp"}
+    head = [f"{end}, {shown[who]}" for end in ("receiver", "sender") for who in rivals]
+    rows = []
+    for row in found["growth"]:
+        received = [times(row[who]["receiver"] / row["bytes"]) for who in rivals]
+        sent = [f"{row[who]['sender'] / 2**20:.0f} MiB" for who in rivals]
+        rows.append([row["name"], f"{row['bytes'] / 1e6:.1f}", *received, *sent])
+    return table(["one object", "MB", *head], rows)
+
+
 # ── codec ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
