@@ -102,6 +102,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "transport-large-hops": lambda results: tables.hops(results["transport-large"]),
     "transport-tls": lambda results: tables.encrypted(results["transport"]),
     "transport-hops": lambda results: tables.hops(results["transport"]),
+    "flights-machine": lambda results: tables.heading(results["flights"]).strip(),
+    "flights": lambda results: tables.flights(results["flights"]),
     "codec": lambda results: tables.codec(results["codec"]),
     "micro-machine": lambda results: tables.heading(results["micro"]).strip(),
     "micro": lambda results: tables.micro(results["micro"]),

@@ -197,6 +197,10 @@ def growth(found: dict[str, Any]) -> str:
     return table(["one object", "MB", *head], rows)
 
 
+def flights(found: dict[str, Any]) -> str:
+    return table(["stage", "faster than Dask's tcp", "ours", "Dask's tcp"], [[row["name"], f"**{faster(row['ours'], row['stock'])}**", spread(row["ours"]), spread(row["stock"])] for row in found["rows"]])
+
+
 # ── codec ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -160,7 +160,7 @@ def same_bits(a: pd.DataFrame, b: pd.DataFrame) -> bool:
 
 
 @contextmanager
-def cluster() -> Iterator[Client]:
+def cluster(protocol: str = "tcp") -> Iterator[Client]:
     with (
         TemporaryDirectory(prefix="flights-demo-") as scratch,
         SubprocessCluster(
@@ -168,8 +168,8 @@ def cluster() -> Iterator[Client]:
             threads_per_worker=1,
             worker_class="distributed.Worker",
             dashboard_address=None,
-            scheduler_kwargs={"dashboard": False},
-            worker_kwargs={"memory_limit": "2GB", "dashboard": False, "local_directory": scratch},
+            scheduler_kwargs={"dashboard": False, "protocol": protocol},
+            worker_kwargs={"memory_limit": "2GB", "dashboard": False, "local_directory": scratch, "protocol": protocol},
         ) as processes,
         Client(processes) as client,
     ):
