@@ -23,6 +23,7 @@ from dask.utils import parse_bytes
 from distributed.comm.addressing import get_address_host
 from distributed.comm.core import Comm, CommClosedError
 from distributed.comm.tcp import TLS, TLSConnector, TLSListener, convert_stream_closed_error
+from distributed.utils import ensure_memoryview
 from tornado.iostream import StreamClosedError
 
 from .. import _core
@@ -131,7 +132,7 @@ class EncryptedComm(TLS):
             _wire.SHARES: False,
         }
         frames = [
-            memoryview(frame).cast("B")
+            ensure_memoryview(frame)  # as bytes; empty ones of several dimensions can not be cast
             for frame in await encode_message(msg, serializers, on_error, context, self.allow_offload)
         ]
         stream = self.stream

@@ -6,12 +6,15 @@ import logging
 from pathlib import Path
 
 import dask
+import dask.array
 import numpy as np
+import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
 from distributed.comm import CommClosedError, connect, listen
 from distributed.comm.core import FatalCommClosedError
 from distributed.protocol import to_serialize
+from distributed.protocol.serialize import ToPickle
 from distributed.security import Security
 
 import transload.dask
@@ -93,6 +96,32 @@ def test_values_go_in_our_form():
         assert a.ctypes.data % 64 == 0 and a.flags.writeable
 
     run(check())
+
+
+def test_empty_arrays_of_several_dimensions_and_other_orders_travel():
+    """Pickle hands their buffers over as they are: every Dask DataFrame has an empty one, its meta."""
+    came = []
+
+    async def take(comm):
+        came.append(await comm.read())
+        await comm.close()
+
+    values = [np.empty((0, 3)), pd.DataFrame({"a": []}), np.arange(12_000.0).reshape(3, -1, order="F")]
+
+    async def check():
+        async with listening("transload", take) as listener:
+            comm = await connect(listener.contact_address, **security().get_connection_args("worker"))
+            collection = dask.array.from_array(values[0])
+            await comm.write({"pickled": ToPickle((values, lambda: 1)), "ours": ToPickle(values), "dask": to_serialize(collection)})
+            with pytest.raises(CommClosedError):
+                await comm.read()
+
+    run(check())
+    (message,) = came
+    for array, frame, ordered in (message["pickled"][0], message["ours"]):
+        assert array.shape == (0, 3) and frame.equals(values[1])
+        assert np.array_equal(ordered, values[2]) and ordered.flags.f_contiguous
+    assert message["dask"].shape == (0, 3)
 
 
 def test_nothing_goes_in_clear():
