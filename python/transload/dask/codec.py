@@ -145,6 +145,8 @@ def dumps(
         else:
             buffers = lambda buffer: parts.append(ensure_memoryview(buffer))
             header = {"pickled-obj": _pickle.dumps(data, buffer_callback=buffers)}
+            if ours and context and context[_wire.SHARES]:
+                parts = _core.copied(parts)  # the sender keeps what it sends: a scheduler may send it again
         compressed(header, parts)
         return {"__Pickled__": add(header, parts, None)}
 

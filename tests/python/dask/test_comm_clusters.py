@@ -131,6 +131,25 @@ def test_what_the_scheduler_keeps_is_not_changed_by_who_sent_or_got_it():
         assert variable.get()[0] == 0 and client.get_dataset("d")[0] == 0
 
 
+@pytest.mark.parametrize("processes", [False, True])
+def test_tasks_that_change_their_argument_do_not_change_each_others(processes):
+    """Also where they go by pickle, as a lambda does: the scheduler keeps one array for all of them, and sends it again."""
+    with local_cluster(processes=processes) as (_, client):
+        for function in (fill, lambda number, x: fill(number, x)):
+            futures = client.map(function, range(8), x=np.zeros(5000))
+            assert client.gather(futures) == [0] * 8
+        variable = Variable("v")
+        variable.set({"x": np.zeros(5000), "by pickle": lambda: 1})
+        variable.get()["x"][:] = 1
+        assert variable.get()["x"][0] == 0
+
+
+def fill(number, x):
+    before = float(x[0])
+    x[:] = number + 1
+    return before
+
+
 def test_leaving_a_cluster_open_at_the_end_is_quiet():
     """Dask closes it in an `atexit` function, by a loop in another thread, after transload's own."""
     text = """
