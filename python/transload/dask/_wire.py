@@ -304,9 +304,9 @@ def encode_control(value: object, shares: bool) -> tuple[dict[str, Any], list[An
     it holds something that only pickle takes, as a lambda, and goes Dask's way whole.
     With `shares` the receiver gets the very frames; these are copies, as the sender keeps what it sends.
     """
-    if _is_nameless(getattr(value, "func", None)):
-        return None
     try:
+        if type(value).__module__ == "dask._task_spec" and _is_nameless(getattr(value, "func", None)):
+            return None
         head, frames, families = _core.encode(value, _NAMES)
     except Exception:
         logger.debug("transload cannot encode a %s; Dask pickles it", type(value).__name__, exc_info=True)
