@@ -111,6 +111,12 @@ def carry(carrier: object) -> None:
         _install()
 
 
+def carried() -> list[Any]:
+    """Return the connections and listeners of `transload://` that are there."""
+    with _lock:
+        return list(_carriers)
+
+
 def put_down(carrier: object) -> None:
     """Undo `carry`."""
     with _lock:

@@ -53,13 +53,21 @@ def _bell() -> _core.Bell:
     loop = asyncio.get_running_loop()
     bell = _bells.get(loop)
     if bell is None:
-        for other, unanswered in list(_bells.items()):
-            if other.is_closed():  # nobody tells us when a loop closes
-                unanswered.silence()
-                del _bells[other]
+        closed = [other for other in list(_bells) if other.is_closed()]  # nobody tells us when a loop closes
+        for other in closed:
+            _bells.pop(other).silence()
+        if closed:
+            _abort_those_of_closed_loops()
         bell = _bells[loop] = _core.Bell(_log)
         loop.add_reader(bell.fileno(), bell.answer)
     return bell
+
+
+def _abort_those_of_closed_loops() -> None:
+    """End connections for which somebody waits in a loop that is closed: their futures keep them, and they keep their peers."""
+    for comm in _process.carried():
+        if isinstance(comm, TransloadComm) and comm._loop.is_closed():
+            comm.abort()
 
 
 def _options() -> dict[str, float]:
@@ -77,6 +85,8 @@ def _options() -> dict[str, float]:
     for ours, theirs in (("window", "window"), ("send_bound", "send-bound"), ("message_most", "message-limit")):
         if (n := config(f"transload.{theirs}", None)) is not None:
             options[ours] = parse_bytes(n)
+            if not 0 <= options[ours] < 1 << 63:
+                raise ValueError(f"transload.{theirs} is {n}; it is a number of bytes, from 0 to 2**63 - 1")
     return options
 
 
@@ -169,8 +179,11 @@ class TransloadComm(Comm):
                 connection.when_sent(future)
                 await future
                 connection.check_sent()
-        except Disconnected as error:
-            self._ended(error)
+        except Error as error:
+            # A peer that lies has ended the connection; a message that it does not take has not.
+            if isinstance(error, Disconnected) or connection.closed():
+                self._ended(error)
+            raise
         size = sum(map(nbytes, frames))
         counters.wire(size)
         return size

@@ -16,6 +16,8 @@ import threading
 import time
 import weakref
 
+import dask
+import msgpack
 import numpy as np
 import pandas as pd
 import pytest
@@ -630,6 +632,42 @@ async def test_strangers_are_refused_with_one_line(sends, named, caplog):
     listener.stop()
 
 
+LIAR = {
+    "version": [1, 1],
+    "software": "a liar",
+    "host": {"boot": "", "net": 0, "uid": 0, "pid": 1, "process": bytes(16)},
+    "frames": 1000,
+    "message-bytes": 1 << 30,
+    "window": 1 << 20,
+    "streams": 0,
+    "local-streams": 0,
+    "same-process": False,
+}
+
+
+@in_a_loop
+async def test_a_peer_that_lies_ends_the_connection_for_writers_too(monkeypatch):
+    """A write raised `Malformed`, which Dask does not take for the end of a connection."""
+    comms = asyncio.Queue()
+
+    async def on_connection(self, comm, handshake_overrides=None):
+        await comms.put(comm)
+
+    monkeypatch.setattr(ours.TransloadListener, "on_connection", on_connection)
+    listener = await listen(A, lambda comm: None)
+    _, peer = await asyncio.open_connection("127.0.0.1", int(listener.contact_address.rpartition(":")[2]))
+    said = msgpack.packb(LIAR)
+    peer.write(bytes.fromhex("8e544c570d0a1a00") + len(said).to_bytes(4, "little") + said)
+    peer.write(bytes([9]) + bytes(23))  # a record of no known type
+    comm = await comms.get()
+    while not comm.closed():
+        await asyncio.sleep(0.01)
+    with pytest.raises(CommClosedError, match="record type 9"):
+        await comm.write("x")
+    peer.close()
+    listener.stop()
+
+
 @in_a_loop
 async def test_tcp_and_transload_do_not_take_each_other_for_their_own():
     tcp = await listen("tcp://127.0.0.1:0", lambda comm: None)
@@ -710,6 +748,45 @@ def test_a_closed_loop_is_let_go_with_what_waited_in_it():
     gc.collect()
     assert [loop() for loop in loops] == [None] * 3
     silent.close()
+
+
+def test_connections_of_a_loop_that_was_closed_under_them_are_ended():
+    """Nobody cancelled their tasks: what these wait for kept the connections, which kept the loop."""
+    with program(ECHO) as (_, address):
+
+        async def leave_in_the_midst():
+            comm = await connect(address)
+            for _ in range(3):  # more than may wait
+                asyncio.ensure_future(comm.write(to_serialize(np.zeros(20 << 20, np.uint8))))
+            asyncio.ensure_future(comm.read())
+            await asyncio.sleep(0.05)
+            return weakref.ref(comm)
+
+        left = []
+        for _ in range(3):
+            loop = asyncio.new_event_loop()
+            left.append(loop.run_until_complete(leave_in_the_midst()))
+            loop.close()
+        del loop
+
+        async def look():
+            comm = await connect(address)
+            await comm.close()
+
+        asyncio.run(look())
+        gc.collect()
+        assert [comm() for comm in left] == [None] * 3
+
+
+@pytest.mark.parametrize("option", ["window", "send-bound", "message-limit"])
+@pytest.mark.parametrize("value", [-1, 1 << 63])
+@in_a_loop
+async def test_sizes_that_are_none_are_refused_at_once(option, value):
+    with dask.config.set({f"transload.{option}": value}):
+        with pytest.raises(ValueError, match=f"transload.{option}"):
+            await listen(A, lambda comm: None)
+        with pytest.raises(ValueError, match=f"transload.{option}"):
+            await connect(f"{A}1", timeout=1)
 
 
 def test_a_listener_of_a_closed_loop_takes_nobody():
