@@ -232,6 +232,8 @@ def loads(frames: Sequence[Frame], deserialize: bool = True, deserializers: Sequ
         return _stock.msgpack_decode_default(obj)
 
     try:
+        if not frames:
+            raise Malformed("a message of no frames")
         return _unpack(frames[0], hook)
     except Exception:
         logger.critical("Failed to deserialize", exc_info=True)

@@ -329,9 +329,12 @@ class TransloadListener(BaseListener):
         except CommClosedError:
             logger.info("Connection from %s closed before handshake completed", peer)
             return
-        except BaseException:
+        except BaseException as error:
             comm.abort()
-            raise
+            if not isinstance(error, Error):
+                raise
+            logger.warning("refused %s in its handshake: %s", peer, error)
+            return
         if comm._connection is not None:
             host, counted = connection.peer_address()[0], _wire.counted_there(comm)
             comm._links.append(links.accepted(host, counted, connection.stats))

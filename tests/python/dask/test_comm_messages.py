@@ -669,6 +669,26 @@ async def test_a_peer_that_lies_ends_the_connection_for_writers_too(monkeypatch)
 
 
 @in_a_loop
+async def test_a_liar_in_the_handshake_is_refused_with_one_line(caplog):
+    """Nobody awaits the task that serves a connection: what it raised came up later, as a traceback."""
+    listener = await listen(A, lambda comm: None)
+    said = msgpack.packb(LIAR)
+    message = bytes([1, 1]) + bytes(22)  # of no frames
+    with caplog.at_level(logging.WARNING):
+        _, peer = await asyncio.open_connection("127.0.0.1", int(listener.contact_address.rpartition(":")[2]))
+        peer.write(bytes.fromhex("8e544c570d0a1a00") + len(said).to_bytes(4, "little") + said + message)
+        while "no frames" not in caplog.text:
+            await asyncio.sleep(0.01)
+        peer.close()
+        gc.collect()
+        await asyncio.sleep(0.05)
+    listener.stop()
+    lines = [r for r in caplog.records if r.name == "distributed.comm.transload"]
+    assert ["no frames" in r.getMessage() for r in lines] == [True]
+    assert "never retrieved" not in caplog.text
+
+
+@in_a_loop
 async def test_tcp_and_transload_do_not_take_each_other_for_their_own():
     tcp = await listen("tcp://127.0.0.1:0", lambda comm: None)
     mine = await listen(A, lambda comm: None)
