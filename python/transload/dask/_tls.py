@@ -27,6 +27,7 @@ from distributed.utils import ensure_memoryview
 from tornado.iostream import StreamClosedError
 
 from .. import _core
+from .._errors import Error
 from . import _process, _wire
 from ._counters import counters, end_links, links
 from ._messages import decode_message, encode_message
@@ -91,6 +92,9 @@ class EncryptedComm(TLS):
             frames = await self._frames(stream)
         except (StreamClosedError, ssl.SSLError) as error:
             self._ended(error)
+        except Error as error:  # no memory for what the peer says is coming
+            self.abort()
+            raise CommClosedError(f"in {self!r}: {error}") from error
         except BaseException:  # nobody knows what was read already: the connection is of no more use
             self.abort()
             raise
@@ -104,7 +108,7 @@ class EncryptedComm(TLS):
 
     async def _frames(self, stream: Any) -> list[memoryview]:
         n, small = _HEAD.unpack(await stream.read_bytes(_HEAD.size))
-        if n > MOST_FRAMES or small > n * SMALL:
+        if n > MOST_FRAMES or small > min(n * SMALL, self._most):
             raise CommClosedError(f"in {self!r}: a message of {n} frames, {small} bytes of them in small ones")
         beginning = await _received(stream, 8 * n + small)
         sizes = struct.unpack_from(f"<{n}Q", beginning)
