@@ -497,13 +497,14 @@ nb::object connect(PyBell const& bell, std::string const& host, int port, nb::di
         tell(waiting.release(), connected.ptr(), exception.get());
       });
     };
+    std::function<void()> give_up;
     try {
-      Engine::process().connect(to_address(host, port), to_options(options, bell), told);
+      give_up = Engine::process().connect(to_address(host, port), to_options(options, bell), told);
     } catch (...) {
       Ref const dropped(bell.bell->take_back(number));
       throw;
     }
-    return Ref::borrow(Py_None);
+    return Ref(nb::cpp_function(std::move(give_up)).release().ptr());
   });
 }
 
@@ -667,8 +668,8 @@ void bind_transport(nb::module_& module) {
   module.def("connect", &connect, nb::arg("bell"), nb::arg("host"), nb::arg("port"), nb::arg("options"),
              nb::arg("future"),
              nb::sig("def connect(bell: Bell, host: str, port: int, options: dict[str, float], "
-                     "future: asyncio.Future[Connection]) -> None"),
-             "Connects, and tells `future` the connection or the error.");
+                     "future: asyncio.Future[Connection]) -> collections.abc.Callable[[], None]"),
+             "Connects, and tells `future` the connection or the error. What is returned gives the attempt up.");
   module.def("listen", &listen, nb::arg("bell"), nb::arg("host"), nb::arg("port"), nb::arg("options"),
              nb::arg("accepted"),
              nb::sig("def listen(bell: Bell, host: str, port: int, options: dict[str, float], "

@@ -504,6 +504,33 @@ std::size_t nthreads() {
 class TransportNumbers : public ::testing::TestWithParam<Path> {};
 INSTANTIATE_TEST_SUITE_P(, TransportNumbers, ::testing::Values(Path::tcp, Path::tcp_streams, Path::shared_memory, Path::process), path_name);
 
+TEST(TransportPeers, AnAttemptThatIsGivenUpLetsItsSocketGo) {
+  int const door = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::bind(door, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::listen(door, 64), 0);  // the kernel connects, nobody says anything
+  socklen_t length = sizeof address;
+  ASSERT_EQ(::getsockname(door, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  Engine engine;
+  std::size_t const before = ndescriptors();
+  for (std::string const host : {"127.0.0.1", "localhost"}) {
+    for (int i = 0; i < 20; ++i) {
+      auto const told = std::make_shared<Told<ErrorKind>>();
+      auto const give_up = engine.connect({host, ntohs(address.sin_port)}, {}, [told](Connection, Error const* error) {
+        told->tell(error != nullptr ? error->kind() : ErrorKind::failed);
+      });
+      if (i % 2 == 0) std::this_thread::sleep_for(5ms);
+      give_up();
+      EXPECT_EQ(told->wait(), ErrorKind::disconnected);
+      give_up();  // again is nothing
+    }
+  }
+  EXPECT_TRUE(eventually([&] { return ndescriptors() <= before; })) << ndescriptors() << " descriptors, " << before << " before";
+  ::close(door);
+}
+
 TEST_P(TransportNumbers, AThousandConnectionsLeaveNothingBehind) {
   TransportOptions options = options_for(GetParam());
   options.stripe_from_nbytes = 4096;

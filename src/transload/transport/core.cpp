@@ -151,7 +151,7 @@ class Dial final : public Closable, public std::enable_shared_from_this<Dial> {
     next();
   }
   void close() override {
-    loop_.post([self = shared_from_this()] { self->finish("the engine has ended"); });
+    loop_.post([self = shared_from_this()] { self->finish("given up"); });
   }
 
  private:
@@ -168,6 +168,7 @@ class Dial final : public Closable, public std::enable_shared_from_this<Dial> {
     // A local socket whose backlog is full says EAGAIN, and never becomes writable.
     if (errno != EINPROGRESS) return failed(errno);
     wire_->when_writable([self = shared_from_this()] {
+      if (self->wire_ == nullptr) return;  // given up while this call was on its way
       int error = 0;
       socklen_t n = sizeof error;
       ::getsockopt(self->wire_->descriptor(), SOL_SOCKET, SO_ERROR, &error, &n);
@@ -195,6 +196,7 @@ class Dial final : public Closable, public std::enable_shared_from_this<Dial> {
   }
   void hear() {
     wire_->when_readable([self = shared_from_this()] {
+      if (self->wire_ == nullptr) return;  // given up while this call was on its way
       try {
         if (!self->reader_.read(self->wire_->descriptor())) return self->hear();
         Dialled dialled;
@@ -363,11 +365,12 @@ class Greeting final : public Closable, public std::enable_shared_from_this<Gree
 
 }  // namespace
 
-void dial(Core& core, Loop& loop, std::vector<Endpoint> endpoints, Hello const& hello, int descriptor, std::chrono::milliseconds timeout,
-          std::function<void(Dialled, Error const*)> told) {
+std::weak_ptr<Closable> dial(Core& core, Loop& loop, std::vector<Endpoint> endpoints, Hello const& hello, int descriptor, std::chrono::milliseconds timeout,
+                             std::function<void(Dialled, Error const*)> told) {
   auto const one = std::make_shared<Dial>(loop, std::move(endpoints), hello, descriptor, std::move(told));
   core.closes_with_engine(one);
   loop.post([one, timeout] { one->start(timeout); });
+  return one;
 }
 
 void tune_tcp(int descriptor, std::chrono::milliseconds timeout) noexcept {

@@ -108,8 +108,9 @@ struct Dialled {
 
 /// Connects to one of `endpoints`, tried in order, says `hello`, passes `descriptor` along (-1: none; it stays the
 /// caller's until told), and hears the other end's hello. Told once, on `loop`; everything within `timeout`.
-void dial(Core& core, Loop& loop, std::vector<Endpoint> endpoints, Hello const& hello, int descriptor, std::chrono::milliseconds timeout,
-          std::function<void(Dialled, Error const*)> told);
+/// Closing what is returned gives it up.
+std::weak_ptr<Closable> dial(Core& core, Loop& loop, std::vector<Endpoint> endpoints, Hello const& hello, int descriptor, std::chrono::milliseconds timeout,
+                             std::function<void(Dialled, Error const*)> told);
 
 /// Sets what a TCP socket of this room has: no delay, and the kernel's own timeouts derived from `timeout`.
 void tune_tcp(int descriptor, std::chrono::milliseconds timeout) noexcept;

@@ -60,6 +60,31 @@ std::vector<Endpoint> endpoints_in_figures(Address const& address) {
   return endpoints;
 }
 
+/// Somebody's wish for a connection, which may be given up before there is anything to give up: while a name is resolved.
+class Attempt {
+ public:
+  void dials(std::weak_ptr<transport::Closable> dial) {
+    {
+      std::lock_guard const lock(mutex_);
+      dial_ = std::move(dial);
+      if (!given_up_) return;
+    }
+    give_up();
+  }
+  void give_up() {
+    if (started_in_ != fork_generation()) return;  // its loop is the parent's
+    std::lock_guard const lock(mutex_);
+    given_up_ = true;
+    if (auto const dial = dial_.lock()) dial->close();
+  }
+
+ private:
+  std::uint64_t const started_in_ = fork_generation();
+  std::mutex mutex_;
+  bool given_up_ = false;
+  std::weak_ptr<transport::Closable> dial_;
+};
+
 void open_session(std::shared_ptr<Core> const& core, Loop& home, TransportOptions options, Hello mine, Dialled dialled, Engine::Connected const& connected) {
   bool const same_process = dialled.hello.same_process && mine.host.process == dialled.hello.host.process;
   Token const token = dialled.hello.token;
@@ -122,16 +147,21 @@ Listener Engine::listen(Address const& address, TransportOptions options, Accept
   return Listener(std::move(door));
 }
 
-void Engine::connect(Address const& address, TransportOptions options, Connected connected) {
+std::function<void()> Engine::connect(Address const& address, TransportOptions options, Connected connected) {
+  auto const attempt = std::make_shared<Attempt>();
   Loop& home = core_->next_loop();
   Hello hello = core_->hello(options);
-  auto const go = [core = core_, &home, options, hello, connected](std::vector<Endpoint> endpoints) {
-    transport::dial(*core, home, std::move(endpoints), hello, -1, options.hello_timeout, [=, &home](Dialled dialled, Error const* error) {
+  auto const go = [core = core_, &home, options, hello, connected, attempt](std::vector<Endpoint> endpoints) {
+    attempt->dials(transport::dial(*core, home, std::move(endpoints), hello, -1, options.hello_timeout, [=, &home](Dialled dialled, Error const* error) {
       if (error != nullptr) return connected({}, error);
       open_session(core, home, options, hello, std::move(dialled), connected);
-    });
+    }));
   };
-  if (auto endpoints = endpoints_in_figures(address); !endpoints.empty()) return go(std::move(endpoints));
+  auto const give_up = [attempt] { attempt->give_up(); };
+  if (auto endpoints = endpoints_in_figures(address); !endpoints.empty()) {
+    go(std::move(endpoints));
+    return give_up;
+  }
   auto const resolver = std::make_shared<asio::ip::tcp::resolver>(home.context());
   resolver->async_resolve(address.host, std::to_string(address.port),
                           [resolver, address, go, connected](asio::error_code const& error, asio::ip::tcp::resolver::results_type const& found) {
@@ -146,6 +176,7 @@ void Engine::connect(Address const& address, TransportOptions options, Connected
                             }
                             go(std::move(endpoints));
                           });
+  return give_up;
 }
 
 Connection Engine::connect(Address const& address, TransportOptions options) {
@@ -155,7 +186,7 @@ Connection Engine::connect(Address const& address, TransportOptions options) {
     std::string what;
   };
   std::promise<Outcome> promise;
-  connect(address, std::move(options), [&promise](Connection connection, Error const* error) {
+  (void)connect(address, std::move(options), [&promise](Connection connection, Error const* error) {
     if (error != nullptr) {
       promise.set_value({{}, error->kind(), error->what()});
     } else {

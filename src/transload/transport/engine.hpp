@@ -55,7 +55,8 @@ class Engine {
   using Connected = std::function<void(Connection, Error const*)>;
   /// Connects to `address`; the addresses of a host name are tried one after the other. Told on an engine's thread:
   /// `disconnected` where nobody answers, `unsupported` where it is no transload peer or one that refuses.
-  void connect(Address const& address, TransportOptions options, Connected connected);
+  /// What is returned gives the attempt up, from any thread: `connected` is told `disconnected`, unless it was told before.
+  std::function<void()> connect(Address const& address, TransportOptions options, Connected connected);
   /// The same, and waits. Not from an engine's thread.
   [[nodiscard]] Connection connect(Address const& address, TransportOptions options = {});
 

@@ -595,6 +595,23 @@ async def test_nobody_answers():
 
 
 @in_a_loop
+async def test_a_connect_that_is_cancelled_keeps_no_socket():
+    """Dask cancels its attempts, and tries again, while a listener is silent."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"transload://127.0.0.1:{silent.getsockname()[1]}"
+        connector = get_backend("transload").get_connector()
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(20):
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(connector.connect(address), 0.02)
+        for _ in range(100):
+            if len(os.listdir("/proc/self/fd")) <= before + 3:  # the loop's bell and the engine's own
+                return
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"{len(os.listdir('/proc/self/fd'))} descriptors, {before} before")
+
+
+@in_a_loop
 async def test_an_address_that_is_taken():
     listener = await listen(A, lambda comm: None)
     with pytest.raises(OSError, match="Address already in use") as raised:
