@@ -104,6 +104,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "transport-hops": lambda results: tables.hops(results["transport"]),
     "flights-machine": lambda results: tables.heading(results["flights"]).strip(),
     "flights": lambda results: tables.flights(results["flights"]),
+    "flights-large-machine": lambda results: tables.heading(results["flights-large"]).strip(),
+    "flights-large": lambda results: tables.flights(results["flights-large"]),
     "codec": lambda results: tables.codec(results["codec"]),
     "micro-machine": lambda results: tables.heading(results["micro"]).strip(),
     "micro": lambda results: tables.micro(results["micro"]),
