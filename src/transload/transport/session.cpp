@@ -86,45 +86,26 @@ void Lane::broken(Moved const& moved) {
 }
 
 void Lane::write() {
-  writing_ = true;
-  std::size_t turn = 0;
-  while (!closed_ && !out_.empty()) {
-    auto const session = session_.lock();
-    if (session == nullptr) return;
-    auto& [message, pieces] = out_.front();
-    Moved const moved = wire_->write(pieces.left());
-    if (moved.error != 0) return broken(moved);
-    if (moved.blocked) {
-      wire_->when_writable([self = shared_from_this()] { self->write(); });
-      return;
-    }
-    pieces.advance(moved.nbytes);
-    turn += moved.nbytes;
-    session->moved();
-    std::uint64_t const ncopied = wire_->copies() * moved.nbytes;
-    if (pieces.done()) {
-      auto done = std::move(message);
-      out_.pop_front();
-      session->part_written(std::move(done), ncopied);
-    } else if (turn >= turn_nbytes) {
-      loop_.post([self = shared_from_this()] { self->write(); });
-      return;
-    }
-  }
-  writing_ = false;
+  move(out_, writing_, &Wire::write, &Wire::when_writable, &Lane::write, &Session::part_written);
 }
 
 void Lane::read() {
-  reading_ = true;
+  move(in_, reading_, &Wire::read, &Wire::when_readable, &Lane::read, &Session::part_read);
+}
+
+template <typename Message>
+void Lane::move(std::deque<std::pair<std::shared_ptr<Message>, Pieces>>& waiting, bool& moving, Moved (Wire::*step)(std::span<iovec const>),
+                void (Wire::*when_able)(std::function<void()>), void (Lane::*again)(), void (Session::*part_done)(std::shared_ptr<Message>, std::uint64_t)) {
+  moving = true;
   std::size_t turn = 0;
-  while (!closed_ && !in_.empty()) {
+  while (!closed_ && !waiting.empty()) {
     auto const session = session_.lock();
     if (session == nullptr) return;
-    auto& [message, pieces] = in_.front();
-    Moved const moved = wire_->read(pieces.left());
+    auto& [message, pieces] = waiting.front();
+    Moved const moved = (*wire_.*step)(pieces.left());
     if (moved.error != 0 || moved.ended) return broken(moved);
     if (moved.blocked) {
-      wire_->when_readable([self = shared_from_this()] { self->read(); });
+      (*wire_.*when_able)([self = shared_from_this(), again] { (*self.*again)(); });
       return;
     }
     pieces.advance(moved.nbytes);
@@ -133,14 +114,14 @@ void Lane::read() {
     std::uint64_t const ncopied = wire_->copies() * moved.nbytes;
     if (pieces.done()) {
       auto done = std::move(message);
-      in_.pop_front();
-      session->part_read(std::move(done), ncopied);
+      waiting.pop_front();
+      (*session.*part_done)(std::move(done), ncopied);
     } else if (turn >= turn_nbytes) {
-      loop_.post([self = shared_from_this()] { self->read(); });
+      loop_.post([self = shared_from_this(), again] { (*self.*again)(); });
       return;
     }
   }
-  reading_ = false;
+  moving = false;
 }
 
 // ── Session: begin and end ───────────────────────────────────────────────────────────────────────────────

@@ -94,6 +94,10 @@ class Lane : public std::enable_shared_from_this<Lane> {
  private:
   void write();
   void read();
+  /// Moves what waits in one direction, until the wire is not able to, or others on the loop want a turn.
+  template <typename Message>
+  void move(std::deque<std::pair<std::shared_ptr<Message>, Pieces>>& waiting, bool& moving, Moved (Wire::*step)(std::span<iovec const>),
+            void (Wire::*when_able)(std::function<void()>), void (Lane::*again)(), void (Session::*part_done)(std::shared_ptr<Message>, std::uint64_t));
   void broken(Moved const& moved);
 
   Loop& loop_;
