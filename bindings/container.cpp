@@ -21,15 +21,9 @@ std::filesystem::path path_of(nb::bytes const& path) { return std::string(path.c
 
 nb::object save(nb::bytes const& path, nb::handle header, nb::handle frames, bool sync) {
   return guarded([&] {
-    BufferView const header_view(header.ptr(), PyBUF_SIMPLE);
     Ref const sequence = take(PySequence_Tuple(frames.ptr()));
     std::vector<BufferView> views;
-    Message message;
-    message.header = Buffer::borrow(header_view.bytes());
-    for (Py_ssize_t i = 0; i < PyTuple_Size(sequence.get()); ++i) {
-      views.emplace_back(PyTuple_GetItem(sequence.get(), i), PyBUF_SIMPLE);
-      message.frames.push_back(Buffer::borrow(views.back().bytes()));
-    }
+    Message const message = borrowed_message(header.ptr(), sequence.get(), views);
     {
       std::filesystem::path const where = path_of(path);
       Released const released;

@@ -5,7 +5,6 @@
 
 #include "process.hpp"
 #include "transload/base/error.hpp"
-#include "transload/message/message.hpp"
 
 namespace transload::py {
 
@@ -296,6 +295,17 @@ Payload Incoming::payload(std::uint64_t p, bool writable, std::size_t align) {
           .offset = place.offset,
           .nbytes = place.nbytes,
           .readonly = frame.readonly};
+}
+
+Message borrowed_message(PyObject* header, PyObject* frames, std::vector<BufferView>& views) {
+  Message message;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(frames); ++i) {
+    views.emplace_back(PyTuple_GetItem(frames, i), PyBUF_SIMPLE);
+    message.frames.push_back(Buffer::borrow(views.back().bytes()));
+  }
+  views.emplace_back(header, PyBUF_SIMPLE);
+  message.header = Buffer::borrow(views.back().bytes());
+  return message;
 }
 
 }  // namespace transload::py

@@ -10,6 +10,7 @@
 #include "transload/memory/buffer.hpp"
 #include "transload/message/header.hpp"
 #include "transload/message/layout.hpp"
+#include "transload/message/message.hpp"
 
 namespace transload::py {
 
@@ -101,5 +102,8 @@ void let_go_of_returned();
 
 /// Makes the internal exporter type; once a process.
 void init_frames();
+
+/// A message over the memory of Python's buffers (`frames` is a tuple), which `views` holds from here on: of the frames, in order, and of the header.
+[[nodiscard]] Message borrowed_message(PyObject* header, PyObject* frames, std::vector<BufferView>& views);
 
 }  // namespace transload::py

@@ -24,15 +24,9 @@ nb::object store_frames(nb::handle header, nb::handle frames, std::optional<std:
     StoreOptions options{.checksum = checksum};
     if (compression) options.compression = compression_called(*compression);
     if (level) options.level = *level;
-    BufferView const header_view(header.ptr(), PyBUF_SIMPLE);
     Ref const sequence = take(PySequence_Tuple(frames.ptr()));
     std::vector<BufferView> views;
-    Message message;
-    message.header = Buffer::borrow(header_view.bytes());
-    for (Py_ssize_t i = 0; i < PyTuple_Size(sequence.get()); ++i) {
-      views.emplace_back(PyTuple_GetItem(sequence.get(), i), PyBUF_SIMPLE);
-      message.frames.push_back(Buffer::borrow(views.back().bytes()));
-    }
+    Message message = borrowed_message(header.ptr(), sequence.get(), views);
     std::vector<StoredFrame> stored;
     {
       Released const released;
