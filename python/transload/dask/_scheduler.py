@@ -18,7 +18,7 @@ import transload
 
 from . import _metrics, _process
 from ._page import Page
-from ._wire import KEY, TOPIC, StockPeer, announcement, carries_ours, with_own_frames
+from ._wire import KEY, TOPIC, StockPeer, announcement, carries_ours, own_frames
 from ._worker import _around
 
 __all__ = ["turn_off", "turn_on", "watch"]
@@ -153,7 +153,9 @@ class SchedulerRole(SchedulerPlugin):
     async def check_publish_get(self, stock: Any, *args: Any, **message: Any) -> Any:
         """Hand out copies: a client in this process gets the frames themselves, and may write into them."""
         return [
-            {**found, "data": with_own_frames(found["data"])} if found and isinstance(found["data"], Serialized) else found
+            {**found, "data": Serialized(found["data"].header, own_frames(found["data"].frames))}
+            if found and isinstance(found["data"], Serialized)
+            else found
             for found in stock(*args, **message)
         ]
 

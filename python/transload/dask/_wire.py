@@ -44,8 +44,8 @@ __all__ = [
     "encode_control",
     "encode_spilled",
     "on_our_comm",
+    "own_frames",
     "with_marker",
-    "with_own_frames",
     "with_request_marked",
 ]
 
@@ -150,9 +150,9 @@ def with_request_marked(message: Any, serializers: Sequence[str] | None) -> Any:
     return message
 
 
-def with_own_frames(message: Serialized) -> Serialized:
-    """Return the same with copies of its frames."""
-    return Serialized(message.header, _core.copied(message.frames))
+def own_frames(frames: Iterable[Any]) -> list[Any]:
+    """Return copies of frames that somebody could write into."""
+    return [frame if type(frame) is bytes else _core.copied((frame,))[0] for frame in frames]
 
 
 def carries_ours(message: object) -> bool:
@@ -297,12 +297,11 @@ _HOST, _BOTH, _NAMES = ("host",), ("host", "pickle"), ("host", "names")
 _ROW_NAMES: dict[tuple[str, ...], str] = {("host",): "transload:host", ("pickle",): "transload:pickle"}
 
 
-def encode_control(value: object, shares: bool) -> tuple[dict[str, Any], list[Any]] | None:
+def encode_control(value: object) -> tuple[dict[str, Any], list[Any]] | None:
     """Encode what Dask would pickle for itself on `transload://`: tasks with their arguments, values of Variables and Queues.
 
     Names that are not trusted may stand in it, as the peers of one cluster run each other's tasks anyway; a pickle may not. None:
     it holds something that only pickle takes, as a lambda, and goes Dask's way whole.
-    With `shares` the receiver gets the very frames; these are copies, as the sender keeps what it sends.
     """
     try:
         if type(value).__module__ == "dask._task_spec" and _is_nameless(getattr(value, "func", None)):
@@ -313,7 +312,7 @@ def encode_control(value: object, shares: bool) -> tuple[dict[str, Any], list[An
         return None
     family = "transload:names" if "pickle" in families else "transload:host"
     counters.data("encode", "control", family, frames=len(frames), nbytes=_nbytes(head, frames))
-    return {"serializer": MARKER}, [head, *(_core.copied(frames) if shares else frames)]
+    return {"serializer": MARKER}, [head, *frames]
 
 
 def _is_nameless(function: object) -> bool:

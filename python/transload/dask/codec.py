@@ -139,14 +139,14 @@ def dumps(
     def pickled(data: Any) -> dict[str, int]:
         header: Header
         parts: list[Frame] = []
-        encoded = _wire.encode_control(data, context[_wire.SHARES]) if ours and context else None
+        encoded = _wire.encode_control(data) if ours else None
         if encoded is not None:
             header, parts = encoded
         else:
             buffers = lambda buffer: parts.append(ensure_memoryview(buffer))
             header = {"pickled-obj": _pickle.dumps(data, buffer_callback=buffers)}
-            if ours and context and context[_wire.SHARES]:
-                parts = _core.copied(parts)  # the sender keeps what it sends: a scheduler may send it again
+        if ours and context and context[_wire.SHARES]:
+            parts = _wire.own_frames(parts)  # the sender keeps what it sends: a scheduler may send it again
         compressed(header, parts)
         return {"__Pickled__": add(header, parts, None)}
 
