@@ -80,6 +80,16 @@ def instructions(results: Results) -> str:
     return tables.table(["version", "object", "fewer than pickle 5", "encode", "pickle 5", "decode", "pickle 5", "of decode: transload's own"], rows)
 
 
+def of_machines(what: str, made: dict[str, Callable[[Any], str]]) -> dict[str, Callable[[Results], str]]:
+    """Tables of a benchmark that ran on the CPU host and on a large one, and what these are; by name."""
+    made = {"-machine": lambda found: tables.heading(found).strip(), **made}
+    return {
+        f"{name}{ending}": lambda results, name=name, table=table: table(results[name])
+        for name in (what, f"{what}-large")
+        for ending, table in made.items()
+    }
+
+
 TABLES: dict[str, Callable[[Results], str]] = {
     "bars": bars,
     "objects-machine": lambda results: tables.heading(results["objects"]).strip(),
@@ -92,20 +102,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "comm-machine": lambda results: tables.heading(results["comm"]).strip(),
     "comm": lambda results: tables.comm(results["comm"]),
     "hops": lambda results: tables.hops(results["comm"]),
-    "transport-machine": lambda results: tables.heading(results["transport"]).strip(),
-    "transport": lambda results: tables.transport(results["transport"]),
-    "transport-growth": lambda results: tables.growth(results["transport"]),
-    "transport-large-machine": lambda results: tables.heading(results["transport-large"]).strip(),
-    "transport-large": lambda results: tables.transport(results["transport-large"]),
-    "transport-large-tls": lambda results: tables.encrypted(results["transport-large"]),
-    "transport-large-growth": lambda results: tables.growth(results["transport-large"]),
-    "transport-large-hops": lambda results: tables.hops(results["transport-large"]),
-    "transport-tls": lambda results: tables.encrypted(results["transport"]),
-    "transport-hops": lambda results: tables.hops(results["transport"]),
-    "flights-machine": lambda results: tables.heading(results["flights"]).strip(),
-    "flights": lambda results: tables.flights(results["flights"]),
-    "flights-large-machine": lambda results: tables.heading(results["flights-large"]).strip(),
-    "flights-large": lambda results: tables.flights(results["flights-large"]),
+    **of_machines("transport", {"": tables.transport, "-tls": tables.encrypted, "-growth": tables.growth, "-hops": tables.hops}),
+    **of_machines("flights", {"": tables.flights}),
     "codec": lambda results: tables.codec(results["codec"]),
     "micro-machine": lambda results: tables.heading(results["micro"]).strip(),
     "micro": lambda results: tables.micro(results["micro"]),
