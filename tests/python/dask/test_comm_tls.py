@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import logging
+import os
+import struct
 from pathlib import Path
 
 import dask
@@ -18,6 +20,7 @@ from distributed.protocol.serialize import ToPickle
 from distributed.security import Security
 
 import transload.dask
+from transload.dask._tls import EncryptedComm
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -94,6 +97,42 @@ def test_values_go_in_our_form():
         a, b, rest = came[0]
         assert a is b and np.array_equal(a, shared) and rest == [1, (2,)]
         assert a.ctypes.data % 64 == 0 and a.flags.writeable
+
+    run(check())
+
+
+def test_large_bytes_land_in_the_object_that_arrives():
+    sent = [os.urandom(6 << 20), os.urandom(5000), b"z" * 100_000, np.arange(20_000.0)]
+
+    async def check():
+        async with listening("transload", echo) as listener:
+            comm = await connect(listener.contact_address, **security().get_connection_args("worker"))
+            came = []
+
+            async def frames(stream):
+                came[:] = await EncryptedComm._frames(comm, stream)
+                return list(came)
+
+            comm._frames = frames
+            await comm.write(to_serialize(sent))
+            got = (await comm.read())["back"]
+            assert got[:3] == sent[:3] and np.array_equal(got[3], sent[3])
+            landed = {id(frame) for frame in came}
+            assert id(got[0]) in landed and id(got[2]) in landed
+            await comm.close()
+
+    run(check())
+
+
+def test_a_frame_of_a_kind_that_is_not_known_ends_the_connection():
+    async def lie(comm):
+        comm.stream.write(struct.pack("<QQQ", 1, 0, (7 << 56) + 5000) + bytes(5000))
+
+    async def check():
+        async with listening("transload", lie) as listener:
+            comm = await connect(listener.contact_address, **security().get_connection_args("worker"))
+            with pytest.raises(CommClosedError, match="of a kind"):
+                await comm.read()
 
     run(check())
 
