@@ -56,6 +56,24 @@ nb::object copied(nb::handle buffers) {
   });
 }
 
+std::uint64_t nbytes_of(PyObject* frame) {
+  if (PyBytes_CheckExact(frame) != 0) return static_cast<std::uint64_t>(PyBytes_Size(frame));
+  if (PyObject_CheckBuffer(frame) != 0) return static_cast<std::uint64_t>(BufferView(frame, PyBUF_FULL_RO)->len);
+  Ref const nbytes = attr(frame, "nbytes");
+  std::uint64_t const n = PyLong_AsUnsignedLongLong(nbytes.get());
+  if (PyErr_Occurred() != nullptr) throw Raised{};
+  return n;
+}
+
+nb::object frames_nbytes(nb::handle frames) {
+  return guarded([&] {
+    Ref const sequence = take(PySequence_Tuple(frames.ptr()));
+    std::uint64_t total = 0;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(sequence.get()); ++i) total += nbytes_of(PyTuple_GetItem(sequence.get(), i));
+    return take(PyLong_FromUnsignedLongLong(total));
+  });
+}
+
 nb::object bytes_to_fill(std::size_t nbytes) {
   return guarded([&] {
     auto keeper = std::make_shared<Keeper>();
@@ -72,6 +90,8 @@ void bind_memory(nb::module_& module) {
   (void)pool();  // made before anybody can fork
   module.def("allocate", &allocate, nb::arg("nbytes"), nb::sig("def allocate(nbytes: int) -> memoryview"),
              "Writable bytes from the process's pool, 64-byte aligned and not initialised; they go back when the last view of them dies.");
+  module.def("frames_nbytes", &frames_nbytes, nb::arg("frames"), nb::sig("def frames_nbytes(frames: typing.Iterable[typing.Any]) -> int"),
+             "Bytes of these frames together: buffers, or what has `nbytes`.");
   module.def("bytes_to_fill", &bytes_to_fill, nb::arg("nbytes"), nb::sig("def bytes_to_fill(nbytes: int) -> tuple[bytes, memoryview]"),
              "A bytes object that is not initialised, and a writable view of its bytes. Nobody may see it before it is filled.");
   module.def(

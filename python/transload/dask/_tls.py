@@ -23,7 +23,7 @@ from dask.utils import parse_bytes
 from distributed.comm.addressing import get_address_host
 from distributed.comm.core import Comm, CommClosedError
 from distributed.comm.tcp import TLS, TLSConnector, TLSListener, convert_stream_closed_error
-from distributed.utils import ensure_memoryview, nbytes
+from distributed.utils import ensure_memoryview
 from tornado.iostream import StreamClosedError
 
 from .. import _core
@@ -102,7 +102,7 @@ class EncryptedComm(TLS):
             self.abort()
             raise
         self._counts.messages_received += 1
-        self._counts.nbytes_received += sum(map(nbytes, frames))
+        self._counts.nbytes_received += _core.frames_nbytes(frames)
         try:
             return await decode_message(frames, self.deserialize, deserializers, self.allow_offload)
         except EOFError:

@@ -23,7 +23,6 @@ from distributed.comm.core import BaseListener, Comm, CommClosedError, Connector
 from distributed.comm.tcp import BaseTCPBackend
 from distributed.comm.utils import ensure_concrete_host
 from distributed.scheduler import Scheduler
-from distributed.utils import nbytes
 
 from .. import _core
 from .._errors import Disconnected, Error, Unsupported
@@ -146,8 +145,7 @@ class TransloadComm(Comm):
             future = self._loop.create_future()
             connection.when_readable(future)
             await future
-        size = sum(map(nbytes, frames))
-        if size >= _process.POOLED:
+        if _core.frames_nbytes(frames) >= _process.POOLED:
             _process.pool_was_used(self._loop)
         if self.keeps and self._shares:  # what its sender goes on to change must not change here
             frames = _core.copied(frames)
@@ -184,7 +182,7 @@ class TransloadComm(Comm):
             if isinstance(error, Disconnected) or connection.closed():
                 self._ended(error)
             raise
-        size = sum(map(nbytes, frames))
+        size = _core.frames_nbytes(frames)
         counters.wire(size)
         return size
 
