@@ -470,6 +470,11 @@ TEST(TransportPeers, SharedMemoryThatCouldShrinkIsRefused) {
   ASSERT_EQ(::ftruncate(unsealed, 4096 + (2 << 20)), 0);
   EXPECT_EQ(offer_local(theirs, unsealed).version_most, 1u);  // nothing was said: ended
   EXPECT_NE(host.lines->wait().find("size can change"), std::string::npos);
+  // A file has no seals at all, and may be cut while it is read.
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> const file(std::tmpfile(), std::fclose);
+  ASSERT_EQ(::ftruncate(::fileno(file.get()), 4096 + (2 << 20)), 0);
+  EXPECT_EQ(offer_local(theirs, ::fileno(file.get())).software, "");
+  EXPECT_NE(host.lines->wait().find("size can change"), std::string::npos);
   EXPECT_EQ(offer_local(theirs, -1).software, "");
   EXPECT_NE(host.lines->wait().find("without shared memory"), std::string::npos);
   ::close(unsealed);

@@ -69,7 +69,8 @@ RingMemory RingMemory::open(int descriptor) {
   memory.fd_ = descriptor;
   keep_from_children(descriptor);
   struct stat about {};
-  bool const sealed = (::fcntl(descriptor, F_GET_SEALS) & (F_SEAL_SHRINK | F_SEAL_GROW)) == (F_SEAL_SHRINK | F_SEAL_GROW);
+  int const has = ::fcntl(descriptor, F_GET_SEALS);  // -1 where there can be none: every bit
+  bool const sealed = has >= 0 && (has & F_SEAL_SHRINK) != 0 && (has & F_SEAL_GROW) != 0;
   expects(sealed && ::fstat(descriptor, &about) == 0 && about.st_size == static_cast<off_t>(nbytes), ErrorKind::malformed,
           "shared memory of another size, or whose size can change");
   memory.map();
