@@ -77,6 +77,16 @@ TEST(Hello, RefusalCarriesItsReason) {
   EXPECT_EQ(read(pack_hello(hello)).refused, "too old");
 }
 
+TEST(Hello, WhatAPeerSaysInWordsIsOneShortLine) {
+  Hello hello;
+  hello.software = "x\r\nGET /";
+  hello.refused = "no\n2026-01-01 - root - INFO - all is well\x1b[2J" + std::string(50'000, 'y');
+  Hello const back = read(pack_hello(hello));
+  EXPECT_EQ(back.software, "x??GET /");
+  EXPECT_TRUE(back.refused.starts_with("no?2026-01-01 - root - INFO - all is well?[2Jyyy")) << back.refused;
+  EXPECT_LE(back.refused.size(), 1000u);
+}
+
 TEST(Hello, PassesOverKeysOfALaterVersion) {
   msgpack::Packer packer;
   packer.map(3);

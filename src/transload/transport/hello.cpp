@@ -24,6 +24,16 @@ Token token_from(std::span<std::byte const> bytes, std::string_view field) {
   return token;
 }
 
+/// What a stranger says in words, as a part of one line of a log: no control characters, and not long.
+std::string one_line(std::string_view text) {
+  constexpr std::size_t most = 500;
+  std::string line(text.substr(0, most));
+  for (char& c : line) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return line;
+}
+
 HostIdentity parse_host(msgpack::Reader& reader) {
   HostIdentity host;
   for (std::size_t n = reader.map("host"); n > 0; --n) {
@@ -128,9 +138,9 @@ Hello parse_hello(std::span<std::byte const> map) {
         hello.version_least = static_cast<unsigned>(reader.count(key, UINT32_MAX));
         hello.version_most = static_cast<unsigned>(reader.count(key, UINT32_MAX));
       } else if (key == "software") {
-        hello.software = reader.str(key);
+        hello.software = one_line(reader.str(key));
       } else if (key == "refused") {
-        hello.refused = reader.str(key);
+        hello.refused = one_line(reader.str(key));
       } else if (key == "token") {
         hello.token = token_from(reader.bin(key), key);
       } else if (key == "stream") {
