@@ -233,6 +233,25 @@ TEST_P(Transport, AReaderThatGivesUpLeavesTheMessageForTheNext) {
   EXPECT_EQ(text_of(expect_message(pair.b)), "kept");
 }
 
+TEST_P(Transport, MessagesThatAreThereAlreadyDoNotPileUpOnTheStack) {
+  Pair pair(GetParam());
+  int const n = 30'000;
+  std::byte const one{1};
+  std::span<std::byte const> const frame(&one, 1);
+  for (int i = 0; i < n; ++i) pair.a.send_copy({&frame, 1});
+  ASSERT_TRUE(eventually([&] { return pair.b.stats().messages_received == n; }, 60s));
+  Told<int> told;
+  int ncome = 0;
+  std::function<void()> const next = [&] {
+    pair.b.receive([&](Frames, Error const* error) {
+      if (error == nullptr && ++ncome < n) return next();
+      told.tell(ncome);
+    });
+  };
+  next();
+  EXPECT_EQ(told.wait(60s), n);
+}
+
 TEST_P(Transport, ChangesToAFrameAfterItArrivedStayThereUnlessItIsOneProcess) {
   Pair pair(GetParam());
   auto const keeper = std::make_shared<std::vector<std::byte>>(pattern(1'000'000));

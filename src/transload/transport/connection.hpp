@@ -65,7 +65,8 @@ class Connection {
   void send_copy(std::span<std::span<std::byte const> const> frames, Done done = {});
 
   /// The next message. One at a time. The error is `disconnected` when there is none any more, `malformed` where the
-  /// peer broke the rules, `exhausted` where there was no memory for what came.
+  /// peer broke the rules, `exhausted` where there was no memory for what came. What is asked for inside of a `received` is
+  /// told once that has returned.
   void receive(Received received);
   /// Takes the next message if one is there.
   ///

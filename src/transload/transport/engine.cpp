@@ -4,6 +4,8 @@
 
 #include <asio/ip/tcp.hpp>
 
+#include <deque>
+#include <functional>
 #include <future>
 #include <mutex>
 #include <optional>
@@ -204,15 +206,34 @@ std::size_t Engine::nconnections() const { return core_->nsessions(); }
 
 namespace {
 
+void receive_from(std::shared_ptr<Session> const& session, Received received);
+
+void tell_next(std::shared_ptr<Session> const& session, Received const& received) {
+  Frames frames;
+  try {
+    if (!session->try_receive(frames)) return receive_from(session, received);  // another reader was quicker
+  } catch (Error const& error) {
+    return received({}, &error);
+  }
+  received(std::move(frames), nullptr);
+}
+
+/// Calls `call`, or whoever is in the midst of doing so on this thread calls it next: who asks for the next message while it is
+/// told one would go one level deeper for each message that is there already.
+void call_in_turn(std::function<void()> call) {
+  thread_local std::deque<std::function<void()>>* waiting = nullptr;
+  if (waiting != nullptr) return waiting->push_back(std::move(call));
+  struct Turn {
+    std::deque<std::function<void()>> calls;
+    Turn() { waiting = &calls; }
+    ~Turn() { waiting = nullptr; }
+  } turn;
+  for (call(); !turn.calls.empty(); turn.calls.pop_front()) turn.calls.front()();
+}
+
 void receive_from(std::shared_ptr<Session> const& session, Received received) {
   session->when_readable([session, received = std::move(received)] {
-    Frames frames;
-    try {
-      if (!session->try_receive(frames)) return receive_from(session, received);  // another reader was quicker
-    } catch (Error const& error) {
-      return received({}, &error);
-    }
-    received(std::move(frames), nullptr);
+    call_in_turn([session, received] { tell_next(session, received); });
   });
 }
 
