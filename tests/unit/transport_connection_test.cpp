@@ -1,5 +1,10 @@
 // Connections over real sockets, whatever path the bytes take.
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include <ctime>
+#include <functional>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -397,6 +402,36 @@ TEST(TransportLimits, NoMemoryForAMessageEndsTheConnectionInWords) {
     EXPECT_EQ(expect_end(pair.b, ErrorKind::exhausted), "the test has no more");
     expect_end(pair.a);
   }
+}
+
+TEST(TransportLimits, BeyondWhatAHelloTellsAreCutToIt) {
+  TransportOptions options = options_for(Path::tcp);
+  options.window_nbytes = SIZE_MAX;
+  options.message_nbytes_most = UINT64_MAX;
+  options.nframes_most = SIZE_MAX;
+  Pair pair(options);
+  expect_sent(pair.a, patterns({10, 5'000'000}));
+  expect_patterns(expect_message(pair.b), {10, 5'000'000});
+}
+
+TEST(TransportLimits, APatienceOfYearsIsNotWrappedAround) {
+  TransportOptions options = options_for(Path::tcp);
+  options.stall_timeout = std::chrono::hours(24 * 365);
+  Pair pair(options);
+  int nfound = 0;
+  for (int fd = 0; fd < 1024; ++fd) {
+    sockaddr_in peer{};
+    socklen_t length = sizeof peer;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) != 0 || peer.sin_family != AF_INET || ntohs(peer.sin_port) != pair.address().port) continue;
+    ++nfound;
+    for (auto const& [option, wanted] : {std::pair{TCP_USER_TIMEOUT, 3'600'000}, {TCP_KEEPIDLE, 3'600}}) {
+      int value = 0;
+      length = sizeof value;
+      EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, option, &value, &length), 0);
+      EXPECT_GE(value, wanted) << option;
+    }
+  }
+  EXPECT_EQ(nfound, 1);
 }
 
 TEST(TransportEngine, ListensOnEveryAddressAndOnIpv6) {

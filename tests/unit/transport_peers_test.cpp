@@ -55,6 +55,12 @@ class Raw {
   void end() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
+  /// Ends with what is under way thrown away.
+  void reset() {
+    linger const now{1, 0};
+    ::setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    end();
+  }
   void half_close() const { ::shutdown(fd_, SHUT_WR); }
   void say(std::span<std::byte const> bytes) const { (void)::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
   void say(std::string_view text) const { say(std::as_bytes(std::span(text))); }
@@ -385,6 +391,68 @@ TEST(TransportPeers, StallInTheMidstOfAMessageEndsInTime) {
     liar.raw.say("late");
     EXPECT_EQ(text_of(waiting->wait().frames), "late");
   }
+}
+
+TEST(TransportPeers, StallInTheMidstOfARecordEndsInTime) {
+  TransportOptions options = options_for(Path::tcp);
+  options.stall_timeout = 1s;
+  Liar liar(options);
+  liar.raw.say(std::vector<std::byte>(10, std::byte{1}));
+  EXPECT_NE(expect_end(liar.connection).find("has not moved a byte"), std::string::npos);
+}
+
+TEST(TransportPeers, MessagesWithoutBytesDoNotPileUpWithoutBound) {
+  TransportOptions options = options_for(Path::tcp);
+  options.nframes_most = 100;
+  options.window_nbytes = 4096;
+  Liar liar(options);
+  // What the window lets a peer send, each byte a message of its own, waits for its reader.
+  std::uint64_t number = 0;
+  for (; number < 2000; ++number) {
+    liar.raw.say({.type = RecordType::message, .follows = true, .number = number, .sizes = {1}});
+    liar.raw.say("x");
+  }
+  ASSERT_TRUE(eventually([&] { return liar.connection.stats().messages_received == number; }));
+  EXPECT_FALSE(liar.connection.closed());
+  // Frames without bytes need no grant.
+  for (int i = 0; i < 1000 && !liar.raw.ended(0ms); ++i, ++number) {
+    liar.raw.say({.type = RecordType::message, .follows = true, .number = number, .sizes = std::vector<std::uint64_t>(100, 0)});
+  }
+  EXPECT_TRUE(liar.raw.ended());
+  EXPECT_LT(liar.connection.stats().messages_received, 2200u);
+  Ended ended;
+  do {
+    ended = receive(liar.connection)->wait();
+  } while (!ended.kind && !::testing::Test::HasFailure());
+  EXPECT_EQ(ended.kind, ErrorKind::exhausted);
+  EXPECT_NE(ended.what.find("frames wait"), std::string::npos) << ended.what;
+}
+
+TEST(TransportPeers, WhoIsGoneBeforeItIsGreetedLeavesNothingBehind) {
+  Engine engine(1);
+  std::promise<void> go;
+  auto const may_go = go.get_future().share();
+  Told<Connection> accepted;
+  Listener const listener = engine.listen({"127.0.0.1", 0}, options_for(Path::tcp), [&](Connection connection) {
+    accepted.tell(std::move(connection));
+    may_go.wait();
+  });
+  Raw first(listener.addresses().front());
+  first.say(pack_hello(hello()));
+  {
+    Connection const connection = accepted.wait();  // the engine's thread waits now
+    for (int i = 0; i < 10; ++i) {
+      Raw gone(listener.addresses().front());
+      gone.say(pack_hello(hello()));
+      gone.reset();
+    }
+    first.end();
+    go.set_value();
+  }
+  Raw last(listener.addresses().front());
+  last.say(pack_hello(hello()));
+  Connection const connection = accepted.wait();
+  EXPECT_TRUE(eventually([&] { return engine.nconnections() == 1; })) << engine.nconnections();
 }
 
 TEST(TransportPeers, ACloseThatNobodyReadsEndsInTime) {

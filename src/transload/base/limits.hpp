@@ -23,5 +23,8 @@ inline constexpr std::size_t ndim = 64;
 inline constexpr std::size_t hello_nbytes = std::size_t{64} << 10;
 /// Streams beside the first that a connection may have.
 inline constexpr unsigned streams = 64;
+/// The most that a hello tells of frames of a message (a record counts them in 32 bits), and of bytes that may be sent ungranted.
+inline constexpr std::uint64_t frames_told = (std::uint64_t{1} << 32) - 1;
+inline constexpr std::uint64_t window_nbytes = std::uint64_t{1} << 62;
 
 }  // namespace transload::limits

@@ -377,7 +377,7 @@ void tune_tcp(int descriptor, std::chrono::milliseconds timeout) noexcept {
   auto const set = [&](int level, int name, int value) { ::setsockopt(descriptor, level, name, &value, sizeof value); };
   // As Dask's tcp:// has them: ten probes, a quarter of the time before the first.
   int const nprobes = 10;
-  int const seconds = std::max(nprobes + 1, static_cast<int>(timeout.count() / 1000));
+  auto const seconds = static_cast<int>(std::clamp<std::int64_t>(timeout.count() / 1000, nprobes + 1, 86'400));  // TCP_KEEPIDLE is 32 767 s at most
   int const interval = std::max(1, (seconds - std::max(2, seconds / 4)) / nprobes);
   set(IPPROTO_TCP, TCP_NODELAY, 1);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -556,9 +556,9 @@ Hello Core::hello(TransportOptions const& options) const {
   hello.software = "transload " TRANSLOAD_VERSION;
   hello.host = HostIdentity::of_this_process();
   hello.host.process = process_;  // the engine is what must be the same
-  hello.nframes_most = options.nframes_most;
-  hello.message_nbytes_most = options.message_nbytes_most;
-  hello.window_nbytes = options.window_nbytes;
+  hello.nframes_most = std::min<std::uint64_t>(options.nframes_most, limits::frames_told);
+  hello.message_nbytes_most = std::min(options.message_nbytes_most, limits::payload_nbytes);
+  hello.window_nbytes = std::min<std::uint64_t>(options.window_nbytes, limits::window_nbytes);
   hello.streams = streams_for(options.streams, false);
   hello.local_streams = streams_for(options.local_streams, true);
   hello.same_process = options.same_process;

@@ -154,7 +154,7 @@ Hello parse_hello(std::span<std::byte const> map) {
       } else if (key == "message-bytes") {
         hello.message_nbytes_most = reader.count(key, INT64_MAX);
       } else if (key == "window") {
-        hello.window_nbytes = reader.count(key, INT64_MAX / 2);
+        hello.window_nbytes = reader.count(key, limits::window_nbytes);
       } else if (key == "streams") {
         hello.streams = static_cast<unsigned>(reader.count(key, UINT32_MAX));
       } else if (key == "local-streams") {

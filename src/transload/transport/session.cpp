@@ -277,7 +277,7 @@ void Session::tick(Clock::time_point now) {
     Lock lock(mutex_);
     if (error_) return;
     std::uint64_t const progress = progress_.load(std::memory_order_relaxed);
-    bool const busy = pumping_ || nstarted_ > 0 || !incoming_.empty() || awaits_body_;
+    bool const busy = pumping_ || nstarted_ > 0 || !incoming_.empty() || awaits_body_ || reader_.midway();
     if (!busy || progress != seen_progress_) seen_at_ = now;
     idle_ticks_ = busy || progress != seen_progress_ ? 0 : idle_ticks_ + 1;
     if (lanes_local_ && idle_ticks_ > 0 && idle_ticks_ <= 8) idle = lanes_;
@@ -631,6 +631,7 @@ void Session::arrive(Outgoing message) {
   Calls calls;
   Lock const lock(mutex_);
   if (error_ || closing_) return;
+  waiting_nframes_ += 1 + incoming->frames.size();
   incoming_.push_back(std::move(incoming));
   deliver(lock, calls);
 }
@@ -653,6 +654,7 @@ bool Session::try_receive(Frames& frames) {
   message = std::move(ready_.front());
   ready_.pop_front();
   ready_nbytes_ -= message->nbytes;
+  waiting_nframes_ -= 1 + message->frames.size();
   taken_nbytes_ += message->nbytes;
   frames = std::move(message->frames);
   if (auto const linked = linked_) {
@@ -870,6 +872,10 @@ void Session::begin_body(Record const& record, std::span<std::uint64_t const> si
     expects(record.nstreams <= usable_lanes_, ErrorKind::malformed,
             [&] { return cat("message ", record.number, " over ", static_cast<unsigned>(record.nstreams), " streams of ", usable_lanes_); });
     accepted_nbytes_ += record.nbytes;
+    // What has no bytes needs no grant, and takes memory all the same.
+    waiting_nframes_ += 1 + sizes.size();
+    expects(waiting_nframes_ <= setup_.mine.nframes_most + 2 * setup_.mine.window_nbytes, ErrorKind::exhausted,
+            [&] { return cat("message ", record.number, ": ", waiting_nframes_, " frames wait to be taken"); });
   }
   auto message = std::make_shared<Incoming>();
   message->number = record.number;
@@ -964,7 +970,10 @@ void Session::deliver(Lock const&, Calls& calls) {
     ++stats_.messages_received;
     stats_.nbytes_received += message->nbytes;
     if (linked_ == nullptr) stats_.seconds_receiving += seconds_since(message->since);
-    if (closing_) continue;  // nobody will take it
+    if (closing_) {  // nobody will take it
+      waiting_nframes_ -= 1 + message->frames.size();
+      continue;
+    }
     ready_nbytes_ += message->nbytes;
     ready_.push_back(std::move(message));
     any = true;

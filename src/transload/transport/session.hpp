@@ -246,6 +246,7 @@ class Session final : public Watched, public std::enable_shared_from_this<Sessio
   std::deque<std::shared_ptr<Incoming>> incoming_;
   std::deque<std::shared_ptr<Incoming>> ready_;
   std::uint64_t ready_nbytes_ = 0;
+  std::uint64_t waiting_nframes_ = 0;  ///< of messages that came and were not taken; a message counts as one more
   std::uint64_t taken_nbytes_ = 0;
   std::uint64_t accepted_nbytes_ = 0;
   std::uint64_t granted_by_us_;
