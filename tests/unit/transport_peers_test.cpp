@@ -5,11 +5,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -573,6 +575,74 @@ std::size_t nthreads() {
   std::size_t n = 0;
   for ([[maybe_unused]] auto const& one : std::filesystem::directory_iterator("/proc/self/task")) ++n;
   return n;
+}
+
+/// Lets the process have `n` more descriptors and no others, while it lives.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(unsigned n) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    std::vector<int> free;
+    for (unsigned i = 0; i <= n; ++i) free.push_back(::dup(0));
+    rlimit few = before_;
+    few.rlim_cur = static_cast<rlim_t>(free.back());
+    for (int const fd : free) ::close(fd);
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  }
+  FewDescriptors(FewDescriptors const&) = delete;
+  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(TransportDescriptors, AnEngineThatGetsNoneSaysSo) {
+  if (sanitized) GTEST_SKIP() << "the sanitizers look at memory through a pipe, which they cannot have here";
+  std::optional<ErrorKind> kind;
+  {
+    FewDescriptors const few(0);
+    try {
+      Engine const engine(1);
+    } catch (Error const& error) {
+      kind = error.kind();
+    }
+  }
+  EXPECT_EQ(kind, ErrorKind::exhausted);
+}
+
+TEST(TransportDescriptors, AListenerThatGetsNoneSaysSoOnceAndAcceptsLater) {
+  if (sanitized) GTEST_SKIP() << "the sanitizers look at memory through a pipe, which they cannot have here";
+  Host host(options_for(Path::tcp));
+  std::optional<Raw> raw;
+  {
+    FewDescriptors const few(1);
+    raw.emplace(host.address());
+    EXPECT_NE(host.lines->wait().find("accept"), std::string::npos);
+    EXPECT_FALSE(host.lines->there(1s));
+  }
+  raw->say(pack_hello(hello()));
+  EXPECT_EQ(raw->hear_hello().version_most, transport_version);
+}
+
+TEST(TransportDescriptors, SharedMemoryIsThereAgainOnceThereAreSome) {
+  if (sanitized) GTEST_SKIP() << "the sanitizers look at memory through a pipe, which they cannot have here";
+  TransportOptions const options = options_for(Path::shared_memory);
+  Host host(options);
+  Connection a, b;
+  {
+    FewDescriptors const few(2);  // for the two ends, not for the socket of the shared memory
+    a = host.engine.connect(host.address(), options);
+    b = host.accepted->wait();
+    EXPECT_NE(host.lines->wait().find("no shared memory"), std::string::npos);
+  }
+  for (std::string const path : {"tcp", "shared memory"}) {
+    auto const sent = send(a, patterns({3'000'000}));
+    expect_patterns(expect_message(b), {3'000'000});
+    EXPECT_FALSE(sent->wait().kind);
+    EXPECT_EQ(a.stats().path, path);
+    a = host.engine.connect(host.address(), options);
+    b = host.accepted->wait();
+  }
 }
 
 class TransportNumbers : public ::testing::TestWithParam<Path> {};

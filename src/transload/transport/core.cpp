@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -394,6 +395,7 @@ struct Door::Leaf {
   Loop& loop;
   SocketWire wire;  // only waits
   asio::steady_timer timer;
+  bool starving = false;  // out of descriptors or memory, which was said
 };
 
 Door::Door(std::shared_ptr<Core> core, TransportOptions options, Engine::Accepted accepted, bool local)
@@ -449,9 +451,10 @@ void Door::open(Address const& address) {
       }
       break;
     } catch (Error const&) {
+      bool const taken = errno == EADDRINUSE;
       leaves_.clear();
       addresses_.clear();
-      if (address.port != 0 || errno != EADDRINUSE || tries == 1) throw;
+      if (address.port != 0 || !taken || tries == 1) throw;
     }
   }
   expects(!leaves_.empty(), ErrorKind::failed, [&] { return cat("listen on ", address.text(), ": the host has no address here"); });
@@ -486,14 +489,16 @@ void Door::accept(std::shared_ptr<Leaf> const& leaf) {
     if (fd < 0) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return accept_later(leaf);
+      if (!open_still()) return;  // closed meanwhile
       // Out of descriptors or memory: those that wait are taken when there is room again.
-      log(system_text("accept"));
+      if (!std::exchange(leaf->starving, true)) log(system_text("accept"));
       leaf->timer.expires_after(std::chrono::milliseconds(100));
       leaf->timer.async_wait([self = shared_from_this(), leaf](asio::error_code const& error) {
         if (!error) self->accept(leaf);
       });
       return;
     }
+    leaf->starving = false;
     if (local_ && !of_our_user(fd)) {
       log("refused a local peer: it is another user's");
       ::close(fd);
@@ -510,7 +515,11 @@ void Door::accept(std::shared_ptr<Leaf> const& leaf) {
 Core::Core(unsigned nthreads) {
   (void)HostIdentity::of_this_process();  // watches forks from here on
   unsigned const n = nthreads > 0 ? nthreads : std::clamp(ncores() / 2, 2u, 8u);
-  for (unsigned i = 0; i < n; ++i) loops_.push_back(std::make_unique<Loop>(i));
+  try {
+    for (unsigned i = 0; i < n; ++i) loops_.push_back(std::make_unique<Loop>(i));
+  } catch (std::system_error const& error) {
+    raise(ErrorKind::exhausted, cat("no descriptors for the engine: ", error.what()));
+  }
 }
 
 Core::~Core() = default;
@@ -580,7 +589,7 @@ std::string Core::local_name(TransportOptions const& options) {
   } catch (Error const& error) {
     if (options.log) options.log(cat("no shared memory: ", error.what()));
     lock.lock();
-    local_failed_ = true;
+    local_failed_ = error.kind() != ErrorKind::exhausted;  // descriptors may be there for the next connection
     return {};
   }
   lock.lock();
