@@ -497,6 +497,40 @@ TEST_P(Transport, EndsThatAreDroppedLeaveTheThreadsAtRest) {
   EXPECT_LT(cpu() - before, 0.1);
 }
 
+TEST(TransportEngine, WhatWasSentAndClosedBeforeTheOtherEndKnewOfItArrives) {
+  Engine engine(1);  // one thread: `accepted` has returned before the connecting end is told
+  auto const closed = std::make_shared<Told<Ended>>();
+  Listener const listener = engine.listen({"127.0.0.1", 0}, {}, [closed](Connection peer) {
+    peer.send(one_frame("hello"));
+    peer.close([closed](Error const* error) { closed->tell({{}, error ? std::optional(error->kind()) : std::nullopt, error ? error->what() : ""}); });
+  });
+  Connection a = engine.connect(listener.addresses().front());
+  EXPECT_EQ(text_of(expect_message(a)), "hello");
+  EXPECT_EQ(expect_end(a), "closed by the peer");
+  Ended const ended = closed->wait();
+  EXPECT_FALSE(ended.kind) << ended.what;
+  EXPECT_EQ(engine.nconnections(), 0u);
+}
+
+TEST(TransportEngine, AConnectionThatIsGoneBeforeItWasToldIsNotCounted) {
+  Engine engine(1);
+  Listener const listener = engine.listen({"127.0.0.1", 0}, {}, [](Connection) {});  // dropped at once
+  EXPECT_THROW((void)engine.connect(listener.addresses().front()), Error);
+  EXPECT_EQ(engine.nconnections(), 0u);
+}
+
+TEST(TransportEngine, AnAttemptIsToldWhenTheEngineEnds) {
+  for (int i = 0; i < 20; ++i) {
+    auto const told = std::make_shared<Told<ErrorKind>>();
+    {
+      Engine engine(1);
+      (void)engine.connect({"localhost", 1}, {}, [told](Connection, Error const* error) { told->tell(error != nullptr ? error->kind() : ErrorKind::failed); });
+    }
+    ASSERT_TRUE(told->there()) << "the name was being looked up";
+    EXPECT_EQ(told->wait(), ErrorKind::disconnected);
+  }
+}
+
 TEST(TransportEngine, AListenerThatStopsLeavesItsConnections) {
   Pair pair(Path::tcp);
   Address const address = pair.address();

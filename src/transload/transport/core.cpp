@@ -301,7 +301,12 @@ class Greeting final : public Closable, public std::enable_shared_from_this<Gree
                                                             .peer = Endpoint::there(fd),
                                                             .same_process = same_process});
     core.remember(session);
-    say_hello(fd, mine);
+    try {
+      say_hello(fd, mine);
+    } catch (Error const&) {  // the peer is gone
+      core.forget(session->token(), session.get());
+      throw;
+    }
     tune_tcp(fd, door_->options().stall_timeout);
     session->start(wire_->release());
     auto const door = door_;

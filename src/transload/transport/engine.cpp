@@ -63,31 +63,37 @@ std::vector<Endpoint> endpoints_in_figures(Address const& address) {
 }
 
 /// Somebody's wish for a connection, which may be given up before there is anything to give up: while a name is resolved.
-class Attempt {
+/// Everything but `close` happens on the home loop.
+class Attempt final : public transport::Closable, public std::enable_shared_from_this<Attempt> {
  public:
-  void dials(std::weak_ptr<transport::Closable> dial) {
-    {
-      std::lock_guard const lock(mutex_);
-      dial_ = std::move(dial);
-      if (!given_up_) return;
-    }
-    give_up();
+  Attempt(std::shared_ptr<Core> const& core, Loop& home, Engine::Connected connected) : core_(core), home_(home), connected_(std::move(connected)) {}
+
+  void dials(std::weak_ptr<transport::Closable> dial) { dial_ = std::move(dial); }
+  [[nodiscard]] bool told() const noexcept { return connected_ == nullptr; }
+  /// Tells once: whoever comes later with a connection sees it dropped.
+  void tell(Connection connection, Error const* error) {
+    if (auto const connected = std::exchange(connected_, {})) connected(std::move(connection), error);
   }
-  void give_up() {
+  void close() override {
     if (started_in_ != fork_generation()) return;  // its loop is the parent's
-    std::lock_guard const lock(mutex_);
-    given_up_ = true;
-    if (auto const dial = dial_.lock()) dial->close();
+    auto const core = core_.lock();
+    if (core == nullptr) return;
+    home_.post([self = shared_from_this()] {
+      if (auto const dial = self->dial_.lock()) dial->close();
+      Error const error(ErrorKind::disconnected, "given up");
+      self->tell({}, &error);
+    });
   }
 
  private:
   std::uint64_t const started_in_ = fork_generation();
-  std::mutex mutex_;
-  bool given_up_ = false;
+  std::weak_ptr<Core> const core_;
+  Loop& home_;  // while there is a core
+  Engine::Connected connected_;
   std::weak_ptr<transport::Closable> dial_;
 };
 
-void open_session(std::shared_ptr<Core> const& core, Loop& home, TransportOptions options, Hello mine, Dialled dialled, Engine::Connected const& connected) {
+void open_session(std::shared_ptr<Core> const& core, Loop& home, TransportOptions options, Hello mine, Dialled dialled, Attempt& attempt) {
   bool const same_process = dialled.hello.same_process && mine.host.process == dialled.hello.host.process;
   Token const token = dialled.hello.token;
   int const descriptor = dialled.descriptor;
@@ -113,10 +119,11 @@ void open_session(std::shared_ptr<Core> const& core, Loop& home, TransportOption
       session->start(descriptor);
     }
   } catch (Error const& error) {
+    core->forget(token, session.get());
     transport::close_descriptor(descriptor);
-    return connected({}, &error);
+    return attempt.tell({}, &error);
   }
-  connected(Connection(std::move(session)), nullptr);
+  attempt.tell(Connection(std::move(session)), nullptr);
 }
 
 }  // namespace
@@ -150,26 +157,29 @@ Listener Engine::listen(Address const& address, TransportOptions options, Accept
 }
 
 std::function<void()> Engine::connect(Address const& address, TransportOptions options, Connected connected) {
-  auto const attempt = std::make_shared<Attempt>();
   Loop& home = core_->next_loop();
+  auto const attempt = std::make_shared<Attempt>(core_, home, std::move(connected));
+  core_->closes_with_engine(attempt);
   Hello hello = core_->hello(options);
-  auto const go = [core = core_, &home, options, hello, connected, attempt](std::vector<Endpoint> endpoints) {
+  auto const go = [weak = std::weak_ptr(core_), &home, options, hello, attempt](std::vector<Endpoint> endpoints) {
+    auto const core = weak.lock();
+    if (core == nullptr || attempt->told()) return;
     attempt->dials(transport::dial(*core, home, std::move(endpoints), hello, -1, options.hello_timeout, [=, &home](Dialled dialled, Error const* error) {
-      if (error != nullptr) return connected({}, error);
-      open_session(core, home, options, hello, std::move(dialled), connected);
+      if (error != nullptr) return attempt->tell({}, error);
+      open_session(core, home, options, hello, std::move(dialled), *attempt);
     }));
   };
-  auto const give_up = [attempt] { attempt->give_up(); };
+  auto const give_up = [attempt] { attempt->close(); };
   if (auto endpoints = endpoints_in_figures(address); !endpoints.empty()) {
-    go(std::move(endpoints));
+    home.post([go, endpoints = std::move(endpoints)] { go(endpoints); });
     return give_up;
   }
   auto const resolver = std::make_shared<asio::ip::tcp::resolver>(home.context());
   resolver->async_resolve(address.host, std::to_string(address.port),
-                          [resolver, address, go, connected](asio::error_code const& error, asio::ip::tcp::resolver::results_type const& found) {
+                          [resolver, address, go, attempt](asio::error_code const& error, asio::ip::tcp::resolver::results_type const& found) {
                             if (error) {
                               Error const told(ErrorKind::disconnected, cat(address.text(), ": ", error.message()));
-                              return connected({}, &told);
+                              return attempt->tell({}, &told);
                             }
                             std::vector<Endpoint> endpoints;
                             for (auto const& one : found) {

@@ -157,14 +157,18 @@ void Session::link(std::shared_ptr<Session> const& connecting, std::shared_ptr<S
     // Held while what waited is handed over, so that nothing overtakes it; nobody uses the connecting end yet.
     Lock const lock(listening->mutex_);
     ended = listening->error_ || listening->closing_;
-    if (!ended) {
-      listening->linked_ = connecting;
+    if (!listening->error_) {
+      if (!ended) listening->linked_ = connecting;
       listening->decisions_.take("path", "process");
       for (auto const& message : listening->queue_) connecting->arrive(std::move(*message));
       listening->queue_.clear();
+      listening->goodbye_said_ = listening->closing_;
     }
   }
-  if (ended) connecting->fail(ErrorKind::disconnected, "closed by the peer");
+  if (ended) {
+    connecting->fail(ErrorKind::disconnected, "closed by the peer");
+    listening->fail(ErrorKind::disconnected, "closed");
+  }
   // The socket has done its part.
   listening->home_.post([listening] {
     if (listening->first_ != nullptr) listening->first_->close();
