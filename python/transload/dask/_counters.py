@@ -24,6 +24,8 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
 
+from distributed.comm.addressing import get_address_host
+
 __all__ = [
     "Counters",
     "Links",
@@ -35,6 +37,8 @@ __all__ = [
     "on_road",
     "own_kind",
     "packed_by_dask",
+    "peer_host",
+    "plain_reason",
     "road",
     "value_pickles",
 ]
@@ -198,13 +202,29 @@ LINK_FIELDS = (
 )
 """What is added up for each peer and path, as `comm.extra_info` names it. Bytes are those of frames."""
 
+MOST_ENDED = 1000
+"""Rows of connections that have ended; where there are more, the oldest are added to a row of their host."""
+
+
+def peer_host(peer: str) -> str:
+    """Return the host of a row's peer, which is an address or a host."""
+    return get_address_host(peer) if "://" in peer else peer
+
+
+def plain_reason(text: str) -> tuple[str, str]:
+    """Return (what was refused, why) of a row's reason; one with addresses or numbers is "failed"."""
+    choice, _, reason = text.partition(": ")
+    reason = reason.partition(":")[0]
+    return choice, "failed" if any(c.isdigit() for c in reason) else reason
+
 
 class Links:
     """Connections of `transload://` that this process has, added up by side, peer and path; thread-safe.
 
     Sides: "opened" by this process; "accepted" from a peer that only knows its own counts (a client); "mirrored":
     accepted from a worker or scheduler, where the cluster sees them as opened. Who opened a connection knows the peer by
-    an address that stays; of the others the host is noted, as their ports are new each time.
+    an address that stays; of the others the host is noted, as their ports are new each time. Addresses of those that come
+    and go stay for a while: `MOST_ENDED`.
     """
 
     def __init__(self) -> None:
@@ -212,7 +232,7 @@ class Links:
         self._tokens = itertools.count()
         # The last are the counts that are not to be told: of before a reset.
         self._open: dict[int, tuple[str, str, Callable[[], dict[str, Any]], dict[str, Any]]] = {}
-        self._ended: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self._ended: dict[_Key, dict[str, Any]] = {}
 
     def opened(self, peer: str, stats: Callable[[], dict[str, Any]]) -> int:
         """Note a connection, whose counts `stats` tells until `ended` is called with the token that is returned."""
@@ -231,7 +251,22 @@ class Links:
     def ended(self, token: int) -> None:
         with self._lock:
             side, peer, stats, before = self._open.pop(token)
-            self._add(self._ended, side, peer, stats(), before)
+            key, row = _row_of(side, peer, stats(), before)
+            _add(self._ended, key, row)
+            self._ended[key] = self._ended.pop(key)  # the latest stands last
+            if len(self._ended) > MOST_ENDED:
+                self._fold()
+
+    def _fold(self) -> None:
+        """Add the oldest tenth of the rows of addresses to rows of their hosts."""
+        addresses = [key for key in list(self._ended) if "://" in key[1]]
+        for side, peer, path in addresses[: MOST_ENDED // 10]:
+            row = self._ended.pop((side, peer, path))
+            reasons: dict[str, int] = {}
+            for text, n in row["reasons"].items():
+                plain = ": ".join(plain_reason(text))
+                reasons[plain] = reasons.get(plain, 0) + n
+            _add(self._ended, (side, peer_host(peer), path), {**row, "reasons": reasons})
 
     def reset(self) -> None:
         with self._lock:
@@ -247,32 +282,37 @@ class Links:
         connections.
         """
         sides = sides or ("opened",)
+        found: dict[_Key, dict[str, Any]] = {}
         with self._lock:
-            found = {
-                key: {**row, "reasons": dict(row["reasons"])} for key, row in self._ended.items() if key[0] in sides
-            }
+            for key, row in self._ended.copy().items():
+                if key[0] in sides:
+                    _add(found, key, row)
             for side, peer, stats, before in list(self._open.values()):
                 if side in sides:
-                    self._add(found, side, peer, stats(), before)
-            return [{"peer": peer, "path": path, **row} for (_, peer, path), row in sorted(found.items())]
+                    _add(found, *_row_of(side, peer, stats(), before))
+        return [{"peer": peer, "path": path, **found[side, peer, path]} for side, peer, path in sorted(found)]
 
-    @staticmethod
-    def _add(
-        rows: dict[tuple[str, str, str], dict[str, Any]],
-        side: str,
-        peer: str,
-        stats: dict[str, Any],
-        before: dict[str, Any],
-    ) -> None:
-        nothing = {"connections": 0, "streams": 0, **dict.fromkeys(LINK_FIELDS, 0)}
-        row = rows.setdefault((side, peer, stats["path"]), {**nothing, "reasons": {}})
-        row["connections"] += 1
-        row["streams"] = max(row["streams"], stats["streams"])
-        for name in LINK_FIELDS:
-            row[name] += stats[name] - before[name]
-        refused = {f"{choice}: {reason}" for _, choice, reason, taken in stats["decisions"] if reason and not taken}
-        for text in sorted(refused):
-            row["reasons"][text] = row["reasons"].get(text, 0) + 1
+
+_Key = tuple[str, str, str]  # side, peer, path
+
+
+def _row_of(side: str, peer: str, stats: dict[str, Any], before: dict[str, Any]) -> tuple[_Key, dict[str, Any]]:
+    """Return the row of one connection."""
+    refused = {f"{choice}: {reason}" for _, choice, reason, taken in stats["decisions"] if reason and not taken}
+    counts = {name: stats[name] - before[name] for name in LINK_FIELDS}
+    row = {"connections": 1, "streams": stats["streams"], **counts, "reasons": dict.fromkeys(sorted(refused), 1)}
+    return (side, peer, stats["path"]), row
+
+
+def _add(rows: dict[_Key, dict[str, Any]], key: _Key, more: dict[str, Any]) -> None:
+    """Add the counts of a row to those of `rows[key]`; `more` stays as it is."""
+    nothing = {"connections": 0, "streams": 0, **dict.fromkeys(LINK_FIELDS, 0), "reasons": {}}
+    row = rows.setdefault(key, nothing)
+    row["streams"] = max(row["streams"], more["streams"])
+    for name in ("connections", *LINK_FIELDS):
+        row[name] += more[name]
+    for text, n in more["reasons"].items():
+        row["reasons"][text] = row["reasons"].get(text, 0) + n
 
 
 links = Links()

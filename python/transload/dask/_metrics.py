@@ -14,9 +14,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import dask
-from distributed.comm.addressing import get_address_host
 
-from ._counters import FIELDS, counters, links, members
+from ._counters import FIELDS, counters, links, members, peer_host, plain_reason
 
 __all__ = ["hide", "show"]
 
@@ -136,15 +135,11 @@ class Collector:
         yield from (messages, written)
 
 
-def _host(peer: str) -> str:
-    return get_address_host(peer) if "://" in peer else peer
-
-
 def _by_host(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
     """Add up rows of `Links` by host and path: the ports of a cluster that grows and shrinks are new each time."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
-        host = found.setdefault((_host(row["peer"]), row["path"]), {})
+        host = found.setdefault((peer_host(row["peer"]), row["path"]), {})
         for name, n in row.items():
             if name == "streams":
                 host[name] = max(host.get(name, 0), n)
@@ -154,14 +149,10 @@ def _by_host(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]
 
 
 def _reasons(rows: list[dict[str, Any]]) -> dict[tuple[str, str, str], int]:
-    """Return `{(host, what was refused, why): connections}`; a reason with addresses or numbers is "failed"."""
+    """Return `{(host, what was refused, why): connections}`."""
     found: dict[tuple[str, str, str], int] = {}
     for row in rows:
         for text, n in row["reasons"].items():
-            choice, _, reason = text.partition(": ")
-            reason = reason.partition(":")[0]
-            if any(c.isdigit() for c in reason):
-                reason = "failed"
-            key = (_host(row["peer"]), choice, reason)
+            key = (peer_host(row["peer"]), *plain_reason(text))
             found[key] = found.get(key, 0) + n
     return found

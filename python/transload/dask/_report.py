@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._counters import FIELDS, LINK_FIELDS
+from ._counters import FIELDS, LINK_FIELDS, peer_host
 
 __all__ = ["Report", "of_processes"]
 
@@ -124,10 +124,18 @@ class Report:
 
 
 def _later_links(now: list[dict[str, Any]], then: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    before = {(row["peer"], row["path"]): row for row in then}
+    before: dict[tuple[str, str], dict[str, Any]] = {}
+    there = {(row["peer"], row["path"]): row for row in now}
+    for row in then:
+        key = (row["peer"], row["path"])
+        if key not in there or any(there[key][name] < row[name] for name in LINK_FIELDS):
+            key = (peer_host(row["peer"]), row["path"])  # the process has added the row to that of the host since
+        counts = before.setdefault(key, dict.fromkeys(LINK_FIELDS, 0))
+        for name in LINK_FIELDS:
+            counts[name] += row[name]
     rows = [
-        {**row, **{name: row[name] - before.get((row["peer"], row["path"]), {}).get(name, 0) for name in LINK_FIELDS}}
-        for row in now
+        {**row, **{name: row[name] - before.get(key, {}).get(name, 0) for name in LINK_FIELDS}}
+        for key, row in there.items()
     ]
     return [row for row in rows if row["messages_sent"] or row["messages_received"]]
 

@@ -307,6 +307,64 @@ def test_labels_are_few(monkeypatch):
     assert len(samples) == len({(name, *sorted(labels.items())) for name, labels, _ in samples}) < 12
 
 
+def totals(rows):
+    return {name: sum(row[name] for row in rows) for name in ("connections", *_counters.LINK_FIELDS)}
+
+
+def test_peers_that_were_once_met_take_no_more_and_more_memory():
+    """There was a row for each of them for ever."""
+    table, n = _counters.Links(), 5 * _counters.MOST_ENDED
+    stays = table.opened("transload://10.0.0.9:1", stats(nbytes_sent=1))
+    for port in range(n):
+        why = f"10.0.0.{port % 2}:{port}: Connection refused" if port % 10 == 0 else "turned off"
+        table.ended(table.opened(f"transload://10.0.0.{port % 2}:{port}", stats(why, nbytes_sent=port)))
+    table.ended(stays)
+    rows = table.rows()
+    assert len(rows) <= _counters.MOST_ENDED + 2
+    assert totals(rows) == {**dict.fromkeys(_counters.LINK_FIELDS, 0), "connections": n + 1, "nbytes_sent": n * (n - 1) // 2 + 1}
+    assert {f"transload://10.0.0.{port % 2}:{port}" for port in range(n - 500, n)} < {row["peer"] for row in rows}
+    hosts = {row["peer"]: row for row in rows if "://" not in row["peer"]}
+    assert set(hosts) == {"10.0.0.0", "10.0.0.1"}
+    assert set(hosts["10.0.0.0"]["reasons"]) == {"shared memory: failed", "shared memory: turned off"}
+
+
+def test_a_difference_of_reports_holds_though_old_peers_were_added_to_their_host():
+    table, counts = _counters.Links(), dict.fromkeys(_counters.LINK_FIELDS, 0)
+    for port in range(100):
+        table.ended(table.opened(f"transload://10.0.0.1:{port}", stats(nbytes_sent=7, messages_sent=1)))
+    before = table.rows()
+    for port in range(90, 90 + 3 * _counters.MOST_ENDED):
+        table.ended(table.opened(f"transload://10.0.0.1:{port}", stats(nbytes_sent=2, messages_sent=1)))
+    table.ended(table.opened("transload://10.0.0.1:5", stats(nbytes_sent=3, messages_sent=1)))  # again
+    nothing = {"data": [], "own": {}, "wire": [0, 0], "accepted": []}
+    then, now = ({**nothing, "process": "1", "links": rows} for rows in (before, table.rows()))
+    (found,) = (_page.of_processes({"a": now}) - _page.of_processes({"a": then})).processes.values()
+    n = 3 * _counters.MOST_ENDED
+    wanted = {**counts, "nbytes_sent": 2 * n + 3, "messages_sent": n + 1}
+    assert {name: sum(row[name] for row in found["links"]) for name in counts} == wanted
+    assert all(row[name] >= 0 for row in found["links"] for name in counts)
+
+
+def test_a_connection_that_is_collected_while_the_table_is_read_disturbs_nobody():
+    """The collector may end one at any place of this very thread."""
+    table = _counters.Links()
+    late = table.opened("transload://10.0.0.1:2", stats(nbytes_sent=1))
+    table.ended(table.opened("transload://10.0.0.1:1", stats("turned off", nbytes_sent=1)))
+
+    class Reasons(dict):
+        def items(self):
+            table.ended(late)
+            return super().items()
+
+        keys = __iter__ = items
+
+    (row,) = table._ended.values()
+    row["reasons"] = Reasons()
+    assert 1 <= len(table.rows()) <= 2
+    row["reasons"] = {}
+    assert len(table.rows()) == 2
+
+
 def test_compression_that_is_told_later_lets_no_counter_fall():
     table = _counters.Counters()
     table.data("encode", "gather", "transload:host", nbytes=1000)
