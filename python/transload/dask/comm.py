@@ -57,8 +57,9 @@ def _bell() -> _core.Bell:
             _bells.pop(other).silence()
         if closed:
             _abort_those_of_closed_loops()
-        bell = _bells[loop] = _core.Bell(_log)
+        bell = _core.Bell(_log)
         loop.add_reader(bell.fileno(), bell.answer)
+        _bells[loop] = bell  # last: one that nobody watches would leave everybody waiting
     return bell
 
 
@@ -203,25 +204,29 @@ class TransloadComm(Comm):
         raise CommClosedError(f"in {self!r}: {error}") from error
 
     async def close(self) -> None:
-        connection = self._let_go()
-        if connection is not None and not connection.closed():
-            future = self._loop.create_future()
-            connection.close(future)
-            await future
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        self._last_info = connection.stats()
+        try:
+            if not connection.closed():
+                future = self._loop.create_future()
+                connection.close(future)
+                await future
+        finally:
+            self._let_go(connection)  # now, when what was written last has been counted
 
     def abort(self) -> None:
-        connection = self._let_go()
-        if connection is not None:
-            connection.abort()
-
-    def _let_go(self) -> _core.Connection | None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            self._finalizer.detach()
-            self._last_info = connection.stats()
-            end_links(self._links)
-            _process.put_down(self)
-        return connection
+            connection.abort()
+            self._let_go(connection)
+
+    def _let_go(self, connection: _core.Connection) -> None:
+        self._finalizer.detach()
+        self._last_info = connection.stats()
+        end_links(self._links)
+        _process.put_down(self)
 
     def closed(self) -> bool:
         return self._connection is None or self._connection.closed()

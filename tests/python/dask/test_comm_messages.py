@@ -31,7 +31,7 @@ import transload
 from transload import _core
 from transload.dask import _messages
 from transload.dask import comm as ours
-from transload.dask._counters import counters
+from transload.dask._counters import counters, links
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -602,6 +602,35 @@ async def test_a_dropped_connection_is_told_and_ended(apart, caplog):
             del dropped
             gc.collect()
         assert "Closing dangling connection in <TransloadComm" in caplog.text
+
+
+@in_a_loop
+async def test_what_was_written_right_before_a_close_is_counted(apart):
+    """The counts were taken when the close began; the message was not under way then."""
+    async with pair() as (a, b):
+        data = np.zeros(8_000_000)
+        await a.write({"x": to_serialize(data)})
+        closing = asyncio.ensure_future(a.close())
+        await b.read()
+        await closing
+        assert a.extra_info["nbytes_sent"] > data.nbytes
+        assert any(row["peer"] == a.peer_address and row["nbytes_sent"] > data.nbytes for row in links.rows())
+
+
+@in_a_loop
+async def test_a_bell_that_nobody_watches_is_not_kept(monkeypatch):
+    """It was, and who connected next waited for ever."""
+    loop = asyncio.get_running_loop()
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, "no more watches")
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="no more watches"):
+        patched.setattr(loop, "add_reader", full)
+        ours._bell()
+    async with pair() as (a, b):
+        await a.write("x")
+        assert await b.read() == "x"
 
 
 @in_a_loop
