@@ -101,7 +101,7 @@ HostIdentity HostIdentity::of_this_process() {
   watch_forks();
   std::lock_guard const lock(not_while_forking());
   if (made_in != fork_generation()) {
-    identity.boot = boot_id();
+    identity.boot.clear();
     struct stat about {};
     identity.net_namespace = ::stat("/proc/self/ns/net", &about) == 0 ? about.st_ino : 0;
     identity.uid = ::geteuid();
@@ -109,6 +109,7 @@ HostIdentity HostIdentity::of_this_process() {
     identity.process = random_token();
     made_in = fork_generation();
   }
+  if (identity.boot.empty()) identity.boot = boot_id();  // also where it could not be read before: for want of a descriptor
   return identity;
 }
 
