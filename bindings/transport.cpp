@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <exception>
@@ -489,7 +490,9 @@ TransportOptions to_options(nb::dict const& given, PyBell const& bell) {
     std::string_view const name = utf8(key.ptr());
     double const number = PyFloat_AsDouble(value.ptr());
     if (number == -1.0 && PyErr_Occurred() != nullptr) throw Raised{};
-    auto const milliseconds = std::chrono::milliseconds(static_cast<long>(number * 1000));
+    // What the configuration says is a number of any size.
+    auto const milliseconds = std::chrono::milliseconds(static_cast<long>(std::clamp(number, 0.0, 1e9) * 1000));
+    auto const count = static_cast<int>(std::clamp(number, -1.0, 1e9));
     if (name == "window") {
       options.window_nbytes = static_cast<std::size_t>(number);
     } else if (name == "send_bound") {
@@ -497,9 +500,9 @@ TransportOptions to_options(nb::dict const& given, PyBell const& bell) {
     } else if (name == "message_most") {
       options.message_nbytes_most = static_cast<std::uint64_t>(number);
     } else if (name == "streams") {
-      options.streams = static_cast<int>(number);
+      options.streams = count;
     } else if (name == "local_streams") {
-      options.local_streams = static_cast<int>(number);
+      options.local_streams = count;
     } else if (name == "same_process") {
       options.same_process = number != 0;
     } else if (name == "hello_timeout") {
@@ -509,7 +512,7 @@ TransportOptions to_options(nb::dict const& given, PyBell const& bell) {
     } else if (name == "close_timeout") {
       options.close_timeout = milliseconds;
     } else if (name == "backlog") {
-      options.backlog = static_cast<int>(number);
+      options.backlog = count;
     } else {
       raise(ErrorKind::unsupported, cat("no option of a connection is called ", name));
     }
@@ -645,7 +648,14 @@ void bind_classes(nb::module_& module) {
   nb::class_<PyBell>(module, "Bell", nb::type_slots(bell_slots),
                      "What the engine rings when there is something to tell; an event loop watches it and answers.")
       .def(
-          "__init__", [](PyBell* self, nb::handle log) { new (self) PyBell(log.ptr()); }, nb::arg("log"),
+          "__init__",
+          [](PyBell* self, nb::handle log) {
+            (void)guarded([&] {
+              new (self) PyBell(log.ptr());
+              return Ref::borrow(Py_None);
+            });
+          },
+          nb::arg("log"),
           nb::sig("def __init__(self, log: collections.abc.Callable[[str], None]) -> None"))
       .def("fileno", [](PyBell const& self) { return self.bell->descriptor(); })
       .def(

@@ -256,12 +256,13 @@ class TransloadConnector(Connector):
         _refuse_in_clear(self.prefix, address, connection_args)
         host, port = parse_host_port(address)
         future: asyncio.Future[_core.Connection] = asyncio.get_running_loop().create_future()
-        give_up = _core.connect(_bell(), host, port, _options(), future)
         try:
-            connection = await future
-        except asyncio.CancelledError:
-            give_up()
-            raise
+            give_up = _core.connect(_bell(), host, port, _options(), future)
+            try:
+                connection = await future
+            except asyncio.CancelledError:
+                give_up()
+                raise
         except Unsupported as error:  # no transload peer, or one that refuses: trying again is no use
             raise FatalCommClosedError(f"{self.prefix + address}: {error}") from error
         except Error as error:

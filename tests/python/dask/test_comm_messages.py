@@ -7,6 +7,7 @@ import functools
 import gc
 import logging
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -628,6 +629,31 @@ async def test_a_bell_that_nobody_watches_is_not_kept(monkeypatch):
     with monkeypatch.context() as patched, pytest.raises(OSError, match="no more watches"):
         patched.setattr(loop, "add_reader", full)
         ours._bell()
+    async with pair() as (a, b):
+        await a.write("x")
+        assert await b.read() == "x"
+
+
+@in_a_loop
+async def test_without_descriptors_connecting_fails_as_dask_expects_it():
+    """Dask tries again after an OSError alone; it was a RuntimeError."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, before[1]))
+    try:
+        with pytest.raises(CommClosedError, match="no descriptor"):
+            await ours.TransloadConnector().connect("127.0.0.1:1")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize("name, value", [("streams", 1e12), ("stall_timeout", float("inf")), ("hello_timeout", 1e300)])
+@in_a_loop
+async def test_options_of_any_size_are_taken(apart, monkeypatch, name, value):
+    """A timeout of for ever was over at once, as it was cut to what a number of milliseconds holds."""
+    options = ours._options()
+    monkeypatch.setattr(ours, "_options", lambda: {**options, name: value})
     async with pair() as (a, b):
         await a.write("x")
         assert await b.read() == "x"
