@@ -8,6 +8,7 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
+from support.kinds import Signal
 from support.same import difference
 from support.trips import host, host_readonly, nbytes
 
@@ -89,21 +90,6 @@ class Tagged(np.ndarray):  # type: ignore[type-arg]
     """Leaves copying to ndarray; has an attribute."""
 
     tag: Any = None
-
-
-@transload.trust
-class Signal(np.ndarray):  # type: ignore[type-arg]
-    """Carries its attribute through a reduce method of its own."""
-
-    rate: Any = None
-
-    def __reduce__(self) -> Any:
-        function, arguments, state = super().__reduce__()
-        return function, arguments, (state, self.rate)
-
-    def __setstate__(self, state: Any) -> None:
-        super().__setstate__(state[0])
-        self.rate = state[1]
 
 
 def test_subclass_keeps_class_and_attributes() -> None:

@@ -166,7 +166,7 @@ class Slotted(np.ndarray):  # type: ignore[type-arg]
 
 @transload.trust
 class Signal(np.ndarray):  # type: ignore[type-arg]
-    """Carries its attribute itself."""
+    """Carries its attribute through a reduce method of its own."""
 
     rate: Any = None
 
