@@ -284,7 +284,7 @@ class Greeting final : public Closable, public std::enable_shared_from_this<Gree
     if (theirs.stream > 0) return answer_stream(theirs);
     if (door_->local()) return refuse("a connection begins over TCP", true);
     int const fd = wire_->descriptor();
-    bool const same_process = mine.same_process && theirs.same_process && mine.host.process == theirs.host.process;
+    bool const same_process = mine.same_process && theirs.same_process && mine.host.same_process(theirs.host);
     mine.token = random_token();
     mine.same_process = same_process;
     if (mine.local_streams > 0 && mine.host.apart_from(theirs.host).empty()) {

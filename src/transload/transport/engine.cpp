@@ -94,7 +94,7 @@ class Attempt final : public transport::Closable, public std::enable_shared_from
 };
 
 void open_session(std::shared_ptr<Core> const& core, Loop& home, TransportOptions options, Hello mine, Dialled dialled, Attempt& attempt) {
-  bool const same_process = dialled.hello.same_process && mine.host.process == dialled.hello.host.process;
+  bool const same_process = dialled.hello.same_process && mine.host.same_process(dialled.hello.host);
   Token const token = dialled.hello.token;
   int const descriptor = dialled.descriptor;
   auto session = std::make_shared<Session>(Session::Setup{.core = core,
