@@ -10,7 +10,6 @@ bare socket into warm memory and scikit-learn's own `__setstate__` of each tree.
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import socket
 import threading
 import time
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 import payloads
 import tables
+from pairs import Pairs, drive, scatter_and_gather, serve
 from payloads import MiB
 from rivals import DaskWorkers, keep, nbytes, parser, result, summary
 
@@ -43,58 +43,27 @@ def turn_on(ours: bool) -> tuple[Owner, list[str]]:
     return owner, [*STOCK, f"transload/{transload.FORMAT_VERSION}"]
 
 
-async def receive(conn: Any, ours: bool) -> None:
-    from distributed.comm import listen
-
+def receiver(conn: Any, ours: bool) -> None:
     owner, _ = turn_on(ours)
-    done = asyncio.Event()
 
-    async def handle(comm: Any) -> None:
-        while True:
-            message = await comm.read()
-            if message["op"] == "stop":
-                await comm.close()
-                done.set()
-                return
-            assert message["x"] is not None
-            await comm.write("ok")
-            del message
+    async def answer(comm: Any, message: Any) -> None:
+        assert message["x"] is not None
+        await comm.write("ok")
 
-    async with listen("tcp://127.0.0.1:0", handle) as listener:
-        conn.send(listener.contact_address)
-        await done.wait()
+    asyncio.run(serve(conn, "tcp://127.0.0.1:0", answer))
     del owner
 
 
-async def send(conn: Any, address: str, ours: bool) -> None:
-    """Makes each payload that `conn` names, and sends it as often as `conn` says so."""
-    from distributed.comm import connect
-    from distributed.protocol import to_serialize
-
+def sender(conn: Any, address: str, ours: bool) -> None:
     owner, serializers = turn_on(ours)
-    comm = await connect(address)
-    obj: object = None
-    while (order := conn.recv()) != "stop":
-        if order != "go":
-            obj = objects()[order]()
-            conn.send("ready")
-            continue
-        start = time.perf_counter()
-        await comm.write({"op": "put", "x": to_serialize(obj)}, serializers=serializers)
-        await comm.read()
-        conn.send(time.perf_counter() - start)
-        await asyncio.sleep(0.01)
-    await comm.write({"op": "stop"})
-    await comm.close()
+
+    async def main() -> None:
+        from distributed.comm import connect
+
+        await drive(conn, await connect(address), objects, serializers)
+
+    asyncio.run(main())
     del owner
-
-
-def receiver_main(conn: Any, ours: bool) -> None:
-    asyncio.run(receive(conn, ours))
-
-
-def sender_main(conn: Any, address: str, ours: bool) -> None:
-    asyncio.run(send(conn, address, ours))
 
 
 def objects() -> dict[str, Any]:
@@ -121,40 +90,6 @@ def objects() -> dict[str, Any]:
         "10 000 dataclass objects": payloads.flights,
         "[1.5] * 100 000": payloads.floats,
     }
-
-
-def measure(names: list[str], runs: int) -> dict[str, dict[str, list[float]]]:
-    context = multiprocessing.get_context("spawn")
-    senders: dict[str, Any] = {}
-    processes = []
-    for who in ("ours", "stock"):
-        here, there = context.Pipe()
-        processes.append(context.Process(target=receiver_main, args=(there, who == "ours"), daemon=True))
-        processes[-1].start()
-        address = here.recv()
-        senders[who], there = context.Pipe()
-        processes.append(context.Process(target=sender_main, args=(there, address, who == "ours"), daemon=True))
-        processes[-1].start()
-    results: dict[str, dict[str, list[float]]] = {}
-    for name in names:
-        for sender in senders.values():
-            sender.send(name)
-            sender.recv()
-        times: dict[str, list[float]] = {who: [] for who in senders}
-        for i in range(runs + 2):
-            for who, sender in senders.items():
-                if len(times[who]) >= 3 and sum(times[who]) > BUDGET:
-                    continue
-                sender.send("go")
-                seconds = sender.recv()
-                if i >= 2:
-                    times[who].append(seconds)
-        results[name] = times
-    for sender in senders.values():
-        sender.send("stop")
-    for process in processes:
-        process.join(10)
-    return results
 
 
 def bare_limit(obj: Any, runs: int) -> list[float]:
@@ -216,18 +151,8 @@ def hops(obj: Any, runs: int) -> dict[str, dict[str, list[float]]]:
         for who in ("stock", "ours"):
             if who == "ours":
                 transload.dask.enable(client)
-            for direct in (True, False):
-                for _ in range(runs):
-                    start = time.perf_counter()
-                    future = client.scatter(obj, hash=False, direct=direct)
-                    middle = time.perf_counter()
-                    client.gather(future, direct=direct)
-                    end = time.perf_counter()
-                    way = "direct" if direct else "through the scheduler"
-                    results.setdefault(f"scatter, {way}", {}).setdefault(who, []).append(middle - start)
-                    results.setdefault(f"gather, {way}", {}).setdefault(who, []).append(end - middle)
-                    del future
-                    time.sleep(0.05)
+            for way, seconds in scatter_and_gather(client, obj, runs).items():
+                results.setdefault(way, {})[who] = seconds
     return results
 
 
@@ -240,7 +165,9 @@ def main() -> None:
     found = result("comm", chosen.runs, rows=[])
     print(tables.heading(found))
     print("`tcp://` on loopback, two processes each:\n")
-    for name, times in measure(list(objects()), chosen.runs).items():
+    with Pairs(receiver, sender, {"ours": (True,), "stock": (False,)}) as pairs:
+        measured = {name: pairs.transfers(name, chosen.runs, BUDGET) for name in objects()}
+    for name, times in measured.items():
         obj = objects()[name]()
         frames = transload.dumps(obj)
         stock = DaskWorkers().dumps(obj)

@@ -9,7 +9,6 @@ rival has two processes, which take turns, transfer by transfer; in the stock pa
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 import payloads
 import tables
+from pairs import Pairs, drive, scatter_and_gather, serve
 from payloads import MiB
 from rivals import Peak, keep, nbytes, parser, result, summary
 
@@ -52,57 +52,45 @@ def security(scheme: str) -> Any:
     return Security(tls_ca_file=str(folder / "peer-authority.pem"), **files) if scheme.endswith("tls") else Security()
 
 
-async def receive(conn: Any, scheme: str) -> None:
-    from distributed.comm import listen
+def receiver(conn: Any, scheme: str, config: dict[str, Any]) -> None:
+    import dask
     from distributed.protocol import to_serialize
 
-    done = asyncio.Event()
+    dask.config.set(config)
+    peak = Peak()
 
-    async def handle(comm: Any) -> None:
-        peak = Peak()
-        while True:
+    async def answer(comm: Any, message: Any) -> None:
+        nonlocal peak
+        while message["op"] == "echo":
+            if "x" in message:
+                message["x"] = to_serialize(message["x"])
+            await comm.write(message)
             message = await comm.read()
-            if message["op"] == "stop":
-                await comm.close()
-                done.set()
-                return
-            if message["op"] == "echo":
-                while message["op"] == "echo":
-                    if "x" in message:
-                        message["x"] = to_serialize(message["x"])
-                    await comm.write(message)
-                    message = await comm.read()
-                continue
-            if message["op"] == "begin":
-                peak = Peak().__enter__()
-                await comm.write("ok")
-                continue
-            assert message["x"] is not None
-            if message["op"] == "measure":
-                peak.__exit__()
-            await comm.write(peak.growth if message["op"] == "measure" else "ok")
-            del message
+        if message["op"] == "enough":
+            return
+        if message["op"] == "begin":
+            peak = Peak().__enter__()
+            await comm.write("ok")
+            return
+        assert message["x"] is not None
+        if message["op"] == "measure":
+            peak.__exit__()
+        await comm.write(peak.growth if message["op"] == "measure" else "ok")
 
-    async with listen(f"{scheme}://127.0.0.1:0", handle, **security(scheme).get_listen_args("scheduler")) as listener:
-        conn.send(listener.contact_address)
-        await done.wait()
+    asyncio.run(serve(conn, f"{scheme}://127.0.0.1:0", answer, **security(scheme).get_listen_args("scheduler")))
 
 
-async def send(conn: Any, address: str) -> None:
-    """Makes each payload that `conn` names, and sends it as often as `conn` says so."""
+def sender(conn: Any, address: str, scheme: str, config: dict[str, Any]) -> None:
+    import dask
     from distributed.comm import connect
     from distributed.protocol import to_serialize
 
-    comm = await connect(address, **security(address.partition("://")[0]).get_connection_args("worker"))
-    obj: object = None
-    while (order := conn.recv()) != "stop":
-        if order == "go":
-            start = time.perf_counter()
-            await comm.write({"op": "put", "x": to_serialize(obj)})
-            await comm.read()
-            conn.send(time.perf_counter() - start)
-            await asyncio.sleep(0.01)
-        elif order == "measure":
+    dask.config.set(config)
+
+    async def main() -> None:
+        comm = await connect(address, **security(scheme).get_connection_args("worker"))
+
+        async def measure(obj: object) -> tuple[int, int]:
             await comm.write({"op": "put", "x": to_serialize(one_of_each())})
             await comm.read()
             await comm.write({"op": "begin"})
@@ -110,37 +98,24 @@ async def send(conn: Any, address: str) -> None:
             with Peak() as peak:
                 await comm.write({"op": "measure", "x": to_serialize(obj)})
                 received = await comm.read()
-            conn.send((peak.growth, received))
-        elif order in ("ping", "array"):
-            small = np.ones(128)
+            return peak.growth, received
+
+        async def trip(more: Any) -> list[float]:
             seconds = []
             for _ in range(TRIPS):
-                message = {"op": "echo"} if order == "ping" else {"op": "echo", "x": to_serialize(small)}
+                message = {"op": "echo", **more()}
                 start = time.perf_counter()
                 await comm.write(message)
                 await comm.read()
                 seconds.append(time.perf_counter() - start)
             await comm.write({"op": "enough"})
-            conn.send(sorted(seconds))
-        else:
-            obj = objects()[order]()
-            conn.send("ready")
-    await comm.write({"op": "stop"})
-    await comm.close()
+            return sorted(seconds)
 
+        small = np.ones(128)
+        trips = {"ping": lambda _: trip(dict), "array": lambda _: trip(lambda: {"x": to_serialize(small)})}
+        await drive(conn, comm, objects, None, {"measure": measure, **trips})
 
-def receiver_main(conn: Any, scheme: str, config: dict[str, Any]) -> None:
-    import dask
-
-    dask.config.set(config)
-    asyncio.run(receive(conn, scheme))
-
-
-def sender_main(conn: Any, address: str, config: dict[str, Any]) -> None:
-    import dask
-
-    dask.config.set(config)
-    asyncio.run(send(conn, address))
+    asyncio.run(main())
 
 
 def objects() -> dict[str, Any]:
@@ -168,64 +143,26 @@ def objects() -> dict[str, Any]:
     }
 
 
-def start(rivals: dict[str, tuple[str, dict[str, Any]]]) -> tuple[dict[str, Any], list[Any]]:
-    context = multiprocessing.get_context("spawn")
-    senders: dict[str, Any] = {}
-    processes = []
-    for who, (scheme, config) in rivals.items():
-        here, there = context.Pipe()
-        processes.append(context.Process(target=receiver_main, args=(there, scheme, config), daemon=True))
-        processes[-1].start()
-        address = here.recv()
-        senders[who], there = context.Pipe()
-        processes.append(context.Process(target=sender_main, args=(there, address, config), daemon=True))
-        processes[-1].start()
-    return senders, processes
-
-
-def stop(senders: dict[str, Any], processes: list[Any]) -> None:
-    for sender in senders.values():
-        sender.send("stop")
-    for process in processes:
-        process.join(10)
-
-
-def transfers(senders: dict[str, Any], name: str, runs: int) -> dict[str, Any]:
-    for sender in senders.values():
-        sender.send(name)
-        sender.recv()
-    seconds: dict[str, list[float]] = {who: [] for who in senders}
-    for i in range(runs + 2):
-        for who, sender in senders.items():
-            if len(seconds[who]) >= 3 and sum(seconds[who]) > BUDGET:
-                continue
-            sender.send("go")
-            taken = sender.recv()
-            if i >= 2:
-                seconds[who].append(taken)
-    return {who: summary(found) for who, found in seconds.items()}
+def transfers(pairs: Pairs, name: str, runs: int) -> dict[str, Any]:
+    return {who: summary(seconds) for who, seconds in pairs.transfers(name, runs, BUDGET).items()}
 
 
 def growth(name: str) -> dict[str, Any]:
     """Bytes that sender and receiver of each rival need for one object, in processes that have sent none of its size before."""
-    senders, processes = start(RIVALS)
-    grown = {}
-    for who, sender in senders.items():
-        sender.send(name)
-        sender.recv()
-        sender.send("measure")
-        grown[who] = dict(zip(("sender", "receiver"), sender.recv(), strict=True))
-    stop(senders, processes)
+    with Pairs(receiver, sender, RIVALS) as pairs:
+        grown = {}
+        for who in pairs.names:
+            pairs.ask(who, name)
+            grown[who] = dict(zip(("sender", "receiver"), pairs.ask(who, "measure"), strict=True))
     return grown
 
 
-def trips(senders: dict[str, Any], order: str, runs: int) -> dict[str, Any]:
+def trips(pairs: Pairs, order: str, runs: int) -> dict[str, Any]:
     """Times there and back: of each rival the medians of its rounds, which take turns."""
-    medians: dict[str, list[float]] = {who: [] for who in senders}
+    medians: dict[str, list[float]] = {who: [] for who in pairs.names}
     for _ in range(runs):
-        for who, sender in senders.items():
-            sender.send(order)
-            seconds = sender.recv()
+        for who in pairs.names:
+            seconds = pairs.ask(who, order)
             medians[who].append(seconds[len(seconds) // 2])
     return {who: summary(found) for who, found in medians.items()}
 
@@ -241,21 +178,11 @@ def hops(runs: int) -> list[dict[str, Any]]:
         for who, protocol in (("stock", "tcp"), ("ours", "transload")):
             given = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": 0, "dashboard_address": ":0"}
             with LocalCluster(protocol=protocol, **given) as cluster, Client(cluster) as client:
-                for direct in (True, False):
-                    way = "direct" if direct else "through the scheduler"
-                    for _ in range(runs):
-                        start = time.perf_counter()
-                        future = client.scatter(obj, hash=False, direct=direct)
-                        middle = time.perf_counter()
-                        client.gather(future, direct=direct)
-                        end = time.perf_counter()
-                        seconds.setdefault(f"scatter, {way}", {}).setdefault(who, []).append(middle - start)
-                        seconds.setdefault(f"gather, {way}", {}).setdefault(who, []).append(end - middle)
-                        del future
-                        time.sleep(0.05)
+                for way, found in scatter_and_gather(client, obj, runs).items():
+                    seconds.setdefault(way, {})[who] = found
         rows += [
-            {"name": f"{name}: {way}", **{who: summary(taken) for who, taken in found.items()}}
-            for way, found in seconds.items()
+            {"name": f"{name}: {way}", **{who: summary(taken) for who, taken in rivals.items()}}
+            for way, rivals in seconds.items()
         ]
     return rows
 
@@ -266,19 +193,17 @@ def main() -> None:
 
     found = result("transport", chosen.runs, rows=[], trips=[], encrypted=[])
     print(tables.heading(found))
-    senders, processes = start(RIVALS)
-    for order, name in (("ping", "ping"), ("array", "array of 1 KiB")):
-        found["trips"].append({"name": name, **trips(senders, order, chosen.runs)})
-    for name, make in objects().items():
-        row = transfers(senders, name, chosen.runs)
-        found["rows"].append({"name": name, "bytes": nbytes(transload.dumps(make())), **row})
-    stop(senders, processes)
+    with Pairs(receiver, sender, RIVALS) as pairs:
+        for order, name in (("ping", "ping"), ("array", "array of 1 KiB")):
+            found["trips"].append({"name": name, **trips(pairs, order, chosen.runs)})
+        for name, make in objects().items():
+            row = transfers(pairs, name, chosen.runs)
+            found["rows"].append({"name": name, "bytes": nbytes(transload.dumps(make())), **row})
     print(tables.transport(found), flush=True)
-    senders, processes = start(ENCRYPTED)
-    for name in ("array 1 GiB", "1000 arrays of 8 kB"):
-        row = transfers(senders, name, chosen.runs)
-        found["encrypted"].append({"name": name, "bytes": nbytes(transload.dumps(objects()[name]())), **row})
-    stop(senders, processes)
+    with Pairs(receiver, sender, ENCRYPTED) as pairs:
+        for name in ("array 1 GiB", "1000 arrays of 8 kB"):
+            row = transfers(pairs, name, chosen.runs)
+            found["encrypted"].append({"name": name, "bytes": nbytes(transload.dumps(objects()[name]())), **row})
     print(f"\nOver TLS:\n\n{tables.encrypted(found)}", flush=True)
     found["growth"] = [{"name": row["name"], "bytes": row["bytes"], **growth(row["name"])} for row in found["rows"] if row["name"] != "array 1 GiB"]
     print(f"\nMemory:\n\n{tables.growth(found)}", flush=True)
