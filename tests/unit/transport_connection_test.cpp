@@ -512,6 +512,20 @@ TEST(TransportEngine, WhatWasSentAndClosedBeforeTheOtherEndKnewOfItArrives) {
   EXPECT_EQ(engine.nconnections(), 0u);
 }
 
+TEST(TransportEngine, WhatWasSentBeforeTheOtherEndKnewOfItIsCounted) {
+  Engine engine(1);
+  auto const accepted = std::make_shared<Told<Connection>>();
+  Listener const listener = engine.listen({"127.0.0.1", 0}, {}, [accepted](Connection peer) {
+    peer.send(one_frame("hello"));
+    accepted->tell(std::move(peer));
+  });
+  Connection a = engine.connect(listener.addresses().front());
+  EXPECT_EQ(text_of(expect_message(a)), "hello");
+  ConnectionStats const stats = accepted->wait().stats();
+  EXPECT_EQ(stats.messages_sent, 1u);
+  EXPECT_EQ(stats.nbytes_sent, 5u);
+}
+
 TEST(TransportEngine, AConnectionThatIsGoneBeforeItWasToldIsNotCounted) {
   Engine engine(1);
   Listener const listener = engine.listen({"127.0.0.1", 0}, {}, [](Connection) {});  // dropped at once

@@ -434,15 +434,15 @@ TEST(TransportPeers, WhoIsGoneBeforeItIsGreetedLeavesNothingBehind) {
   Engine engine(1);
   std::promise<void> go;
   auto const may_go = go.get_future().share();
-  Told<Connection> accepted;
-  Listener const listener = engine.listen({"127.0.0.1", 0}, options_for(Path::tcp), [&](Connection connection) {
-    accepted.tell(std::move(connection));
+  auto const accepted = std::make_shared<Told<Connection>>();
+  Listener const listener = engine.listen({"127.0.0.1", 0}, options_for(Path::tcp), [accepted, may_go](Connection connection) {
+    accepted->tell(std::move(connection));
     may_go.wait();
   });
   Raw first(listener.addresses().front());
   first.say(pack_hello(hello()));
   {
-    Connection const connection = accepted.wait();  // the engine's thread waits now
+    Connection const connection = accepted->wait();  // the engine's thread waits now
     for (int i = 0; i < 10; ++i) {
       Raw gone(listener.addresses().front());
       gone.say(pack_hello(hello()));
@@ -453,7 +453,7 @@ TEST(TransportPeers, WhoIsGoneBeforeItIsGreetedLeavesNothingBehind) {
   }
   Raw last(listener.addresses().front());
   last.say(pack_hello(hello()));
-  Connection const connection = accepted.wait();
+  Connection const connection = accepted->wait();
   EXPECT_TRUE(eventually([&] { return engine.nconnections() == 1; })) << engine.nconnections();
 }
 

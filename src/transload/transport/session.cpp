@@ -160,7 +160,11 @@ void Session::link(std::shared_ptr<Session> const& connecting, std::shared_ptr<S
     if (!listening->error_) {
       if (!ended) listening->linked_ = connecting;
       listening->decisions_.take("path", "process");
-      for (auto const& message : listening->queue_) connecting->arrive(std::move(*message));
+      for (auto const& message : listening->queue_) {
+        ++listening->stats_.messages_sent;
+        listening->stats_.nbytes_sent += message->nbytes;
+        connecting->arrive(std::move(*message));
+      }
       listening->queue_.clear();
       listening->goodbye_said_ = listening->closing_;
     }
