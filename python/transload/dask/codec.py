@@ -18,9 +18,10 @@ import sys
 import traceback
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 import msgpack
+from dask._task_spec import Task
 from dask.utils import typename
 from distributed.metrics import context_meter
 from distributed.protocol import core as _stock_core
@@ -36,7 +37,7 @@ from distributed.protocol.utils import (
 from distributed.utils import ensure_memoryview, has_keyword
 
 from .. import _core, _tables
-from .._errors import Malformed, Untrusted
+from .._errors import Failed, Malformed, Untrusted
 from .._trust import is_strict
 from . import _wire
 
@@ -206,6 +207,8 @@ def loads(frames: Sequence[Frame], deserialize: bool = True, deserializers: Sequ
             )
         return list(frames[offset + 1 : end])
 
+    unopened: list[_Unopened] = []
+
     def hook(obj: Header) -> Any:
         offset = obj.get("__Serialized__", 0)
         if type(offset) is int and offset > 0:
@@ -226,18 +229,69 @@ def loads(frames: Sequence[Frame], deserialize: bool = True, deserializers: Sequ
             parts = parts_of(header, offset)
             if any(header.get("compression") or ()):
                 parts = _decompressed(header, parts)
-            if "pickled-obj" in header:
-                return _pickle.loads(header["pickled-obj"], buffers=parts)
-            return _wire.decode_control(header, parts)
+            try:
+                if "pickled-obj" in header:
+                    return _pickle.loads(header["pickled-obj"], buffers=parts)
+                return _wire.decode_control(header, parts)
+            except Exception as error:  # noqa: BLE001  whatever a class raises as it is rebuilt
+                unopened.append(_Unopened(error))
+                return unopened[-1]
         return _stock.msgpack_decode_default(obj)
 
     try:
         if not frames:
             raise Malformed("a message of no frames")
-        return _unpack(frames[0], hook)
+        message = _unpack(frames[0], hook)
+        return message if not unopened else _with_failing_tasks(message, unopened)
     except Exception:
         logger.critical("Failed to deserialize", exc_info=True)
         raise
+
+
+class _Unopened:
+    """Stands where a part of a message could not be rebuilt."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def _with_failing_tasks(message: Any, unopened: Sequence[_Unopened]) -> Any:
+    """Return a message whose tasks that could not be rebuilt raise why when they run.
+
+    Raised here, the error would end the worker's stream from the scheduler, and with it the worker (so do Dask's workers).
+    What is no part of a task is raised.
+    """
+    left = list(unopened)
+    whole = isinstance(message, dict)
+    parts = [message] if whole else list(message) if isinstance(message, (list, tuple)) else []
+    for i, part in enumerate(parts):
+        if not isinstance(part, dict) or part.get("op") != "compute-task":
+            continue
+        found = _unopened_in((part.get("run_spec"), part.get("annotations")))
+        if found:
+            error = found[0].error
+            text = f"the task cannot be rebuilt on this worker: {type(error).__name__}: {error}"
+            task = Task(part["key"], _fail, text)
+            annotations = {} if _unopened_in(part.get("annotations")) else part.get("annotations")
+            parts[i] = {**part, "run_spec": task, "annotations": annotations}
+            left = [one for one in left if one not in found]
+    if left:
+        raise left[0].error
+    return parts[0] if whole else type(message)(parts)
+
+
+def _unopened_in(value: Any) -> list[_Unopened]:
+    if isinstance(value, _Unopened):
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return []
+    return [one for inner in value for one in _unopened_in(inner)]
+
+
+def _fail(text: str) -> NoReturn:
+    raise Failed(text)
 
 
 def _decompressed(header: Header, parts: Sequence[Frame]) -> list[Frame]:
