@@ -118,6 +118,7 @@ class TransloadComm(Comm):
         self._loop = asyncio.get_running_loop()
         self._shares = connection.stats()["path"] == "process"
         self.keeps = False  # what comes is kept for long, by a scheduler: graphs, Variables, published datasets
+        self._unopened: list[Any] | None = None  # frames of a message that a cancelled read has left
         self._last_info: dict[str, Any] = {}
         self._last_context: dict[str, Any] | None = None
         self._links: list[int] = []  # its token among those that are counted
@@ -141,11 +142,12 @@ class TransloadComm(Comm):
         connection = self._connection
         if connection is None:
             raise CommClosedError
-        while (frames := self._received(connection)) is None:
+        while (frames := self._unopened or self._received(connection)) is None:
             # A read that is cancelled here leaves the message to the next one.
             future = self._loop.create_future()
             connection.when_readable(future)
             await future
+        self._unopened = None
         size = sum(map(nbytes, frames))
         if size >= _process.POOLED:
             _process.pool_was_used(self._loop)
@@ -153,6 +155,9 @@ class TransloadComm(Comm):
             frames = _core.copied(frames)
         try:
             return await decode_message(frames, self.deserialize, deserializers, self.allow_offload)
+        except asyncio.CancelledError:
+            self._unopened = frames  # opened anew by the next read
+            raise
         except EOFError:
             self.abort()
             raise CommClosedError("aborted stream on truncated data") from None

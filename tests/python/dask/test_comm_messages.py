@@ -7,6 +7,7 @@ import functools
 import gc
 import logging
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -398,6 +399,75 @@ async def test_a_read_that_is_cancelled_leaves_its_message_to_the_next(apart):
             got = await b.read()
             assert len(got) == size and (got == 7).all()
             await writing
+
+
+@in_a_loop
+async def test_a_read_that_is_cancelled_while_its_message_is_opened_leaves_it_to_the_next(apart, monkeypatch):
+    """It was lost: large ones are opened by another thread, for which the read waits."""
+    begun, go_on = threading.Event(), threading.Event()
+    loads = _messages.codec.loads
+
+    def slow(*args, **kwargs):
+        begun.set()
+        go_on.wait(10)
+        return loads(*args, **kwargs)
+
+    async with pair() as (a, b):
+        monkeypatch.setattr(_messages.codec, "loads", slow)
+        writing = asyncio.ensure_future(a.write(to_serialize(np.full(20 << 20, 7, np.uint8))))
+        reading = asyncio.ensure_future(b.read())
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        go_on.set()
+        await writing
+        await a.write("next")
+        got = await b.read()
+        assert len(got) == 20 << 20 and (got == 7).all()
+        assert await b.read() == "next"
+
+
+@in_a_loop
+async def test_random_cancellations_of_both_ends_keep_messages_whole_and_in_order(apart):
+    chance = random.Random(5)
+    count, size = 500, 1 << 20
+
+    async def perhaps_cancelled(call):
+        task = asyncio.ensure_future(call)
+        if chance.random() < 0.5:
+            await asyncio.sleep(chance.choice((0, 0, 0.0002, 0.001, 0.003)))
+            task.cancel()
+        try:
+            return await task
+        except asyncio.CancelledError:
+            return None
+
+    async def talk(comm, certain):
+        for i in range(count):
+            fill = i % 251
+            value = to_serialize(np.full(size, fill, np.uint8)) if i % 2 else bytes([fill]) * size
+            if await perhaps_cancelled(comm.write({"i": i, "x": value})) is not None:
+                certain.add(i)
+        await comm.write({"i": count})
+
+    async def hear(comm, came):
+        while True:
+            message = await perhaps_cancelled(comm.read())
+            if message is None:
+                continue
+            if message["i"] == count:
+                return
+            assert not came or message["i"] > came[-1]
+            came.append(message["i"])
+            x = np.frombuffer(message["x"], np.uint8)
+            assert len(x) == size and (x == message["i"] % 251).all()
+
+    async with pair() as (a, b):
+        certain, came = set(), []
+        await asyncio.gather(talk(a, certain), hear(b, came))
+        assert certain <= set(came) and len(certain) < count
 
 
 @in_a_loop
