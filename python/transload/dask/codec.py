@@ -256,28 +256,33 @@ class _Unopened:
 
 
 def _with_failing_tasks(message: Any, unopened: Sequence[_Unopened]) -> Any:
-    """Return a message whose tasks that could not be rebuilt raise why when they run.
+    """Return a message in which tasks and graphs that could not be rebuilt fail in the place where they are used.
 
-    Raised here, the error would end the worker's stream from the scheduler, and with it the worker (so do Dask's workers).
-    What is no part of a task is raised.
+    Raised here, the error would end the stream, and with it the worker that should run the task, or all futures of the
+    client that sent the graph (so it does with Dask's own). What is no part of either is raised.
     """
     left = list(unopened)
     whole = isinstance(message, dict)
     parts = [message] if whole else list(message) if isinstance(message, (list, tuple)) else []
     for i, part in enumerate(parts):
-        if not isinstance(part, dict) or part.get("op") != "compute-task":
+        op = part.get("op") if isinstance(part, dict) else None
+        fields = _REBUILT.get(op) if isinstance(op, str) else None
+        found = [one for name in fields or () for one in _unopened_in(part.get(name))]
+        if not found:
             continue
-        found = _unopened_in((part.get("run_spec"), part.get("annotations")))
-        if found:
-            error = found[0].error
-            text = f"the task cannot be rebuilt on this worker: {type(error).__name__}: {error}"
-            task = Task(part["key"], _fail, text)
-            annotations = {} if _unopened_in(part.get("annotations")) else part.get("annotations")
-            parts[i] = {**part, "run_spec": task, "annotations": annotations}
-            left = [one for one in left if one not in found]
+        reason = f"cannot be rebuilt here: {type(found[0].error).__name__}: {found[0].error}"
+        parts[i] = {name: value if not _unopened_in(value) else {} for name, value in part.items()}
+        if op == "compute-task":
+            parts[i]["run_spec"] = Task(part["key"], _fail, f"the task {reason}")
+        else:
+            parts[i]["expr_ser"] = _stock.Serialized({"serializer": "error"}, [f"what came with the graph {reason}".encode()])
+        left = [one for one in left if one not in found]
     if left:
         raise left[0].error
     return parts[0] if whole else type(message)(parts)
+
+
+_REBUILT = {"compute-task": ("run_spec", "annotations"), "update-graph": ("annotations", "span_metadata")}
 
 
 def _unopened_in(value: Any) -> list[_Unopened]:

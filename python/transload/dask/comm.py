@@ -23,7 +23,7 @@ from distributed.comm.core import BaseListener, Comm, CommClosedError, Connector
 from distributed.comm.tcp import BaseTCPBackend
 from distributed.comm.utils import ensure_concrete_host
 from distributed.scheduler import Scheduler
-from distributed.utils import nbytes
+from distributed.utils import ensure_memoryview, nbytes
 
 from .. import _core
 from .._errors import Disconnected, Error, Unsupported
@@ -178,7 +178,11 @@ class TransloadComm(Comm):
         if connection is None:
             raise CommClosedError
         try:
-            if not connection.send(frames):
+            try:
+                sent = connection.send(frames)
+            except BufferError:  # one is not contiguous: Dask copies such, too
+                sent = connection.send([ensure_memoryview(frame) for frame in frames])
+            if not sent:
                 # A write that is cancelled here has handed its message over: it arrives whole.
                 future = self._loop.create_future()
                 connection.when_sent(future)

@@ -1,11 +1,13 @@
 """Two ends of `transload://` in one event loop or two processes: messages, addresses, ends of connections."""
 
+import array
 import asyncio
 import contextlib
 import errno
 import functools
 import gc
 import logging
+import mmap
 import os
 import random
 import signal
@@ -349,6 +351,49 @@ async def test_in_one_process_frames_are_not_copied():
         assert await b.read() == "next"
         gc.collect()
         assert gone() is None
+
+
+def frames_of_every_kind():
+    a = np.arange(200_000, dtype="u1")
+    locked = a.copy()
+    locked.flags.writeable = False
+    mapped = mmap.mmap(-1, 100_000)
+    mapped[:3] = b"abc"
+    return {
+        "bytes": b"x" * 100_000,
+        "bytearray": bytearray(b"y" * 100_000),
+        "read-only": locked,
+        "empty": b"",
+        "empty, of several dimensions": np.empty((0, 3)),
+        "of no dimension": memoryview(np.array(5.0)),
+        "2-d": np.arange(12_000.0).reshape(30, -1),
+        "every second": memoryview(a[::2]),
+        "from the end": memoryview(a[::-1]),
+        "a part of rows": memoryview(np.arange(120_000.0).reshape(300, 400)[:, :7]),
+        "mapped": mapped,
+        "array": array.array("d", range(20_000)),
+        "structured": np.zeros(9000, [("a", "i4"), ("b", "f8")]),
+        "other byte order": np.arange(90_000, dtype=">i4"),
+        "a part of a part": memoryview(memoryview(b"abc" * 30_000))[5:70_005],
+    }
+
+
+@pytest.mark.parametrize("same_process", [False, True])
+@in_a_loop
+async def test_frames_of_every_kind_arrive_as_their_bytes(same_process):
+    """Those that are not contiguous were refused with a BufferError; Dask's tcp:// copies them."""
+    with dask.config.set({"transload.same-process": same_process}):
+        async with pair(deserialize=False) as (a, b):
+            for kind, frame in frames_of_every_kind().items():
+                for n in (1, 3):
+                    writing = asyncio.ensure_future(a.write({"v": Serialized({"serializer": "any"}, [frame] * n)}))
+                    came = (await b.read())["v"].frames
+                    await writing
+                    assert [bytes(one) for one in came] == [memoryview(frame).tobytes()] * n, kind
+            columns = np.asfortranarray(np.arange(12_000.0).reshape(30, -1))
+            writing = asyncio.ensure_future(a.write({"v": Serialized({"serializer": "any"}, [memoryview(columns)])}))
+            assert bytes((await b.read())["v"].frames[0]) == columns.tobytes("A")  # as it lies, as Dask has it
+            await writing
 
 
 # ── writing, reading and their ends ──────────────────────────────────────────────────────────────────────────

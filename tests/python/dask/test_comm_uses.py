@@ -1,5 +1,6 @@
 """What programs do with a cluster on `transload://`: annotations, nested futures, actors, code that a worker lacks."""
 
+import importlib
 import os
 import sys
 import types
@@ -221,3 +222,45 @@ def test_a_task_of_a_module_that_the_worker_lacks_fails_alone(client, only_here,
         future.result(timeout=20)
     assert sum(client.gather(good)) == sum(range(51))
     assert pids(client) == before
+
+
+@pytest.mark.parametrize("client", ["subprocess"], indirect=True)
+def test_an_annotation_that_the_scheduler_lacks_fails_its_graph_alone(client, only_here):
+    """It ended the client's stream, and with it all results that the client held."""
+    held = client.submit(np.ones, 1000, pure=False)
+    wait(held)
+    with dask.annotate(my=only_here.Thing()):
+        future = client.compute(dask.delayed(abs)(-1), optimize_graph=False)
+    with pytest.raises(RuntimeError, match="task graph") as raised:
+        future.result(timeout=20)
+    assert "only_here" in str(raised.value.__cause__)
+    assert held.result(timeout=20).sum() == 1000
+    with pytest.raises(RuntimeError, match="task graph"):  # its tasks, too: Dask's scheduler sees to that
+        client.submit(only_here.plus_one, 1).result(timeout=20)
+    assert client.submit(abs, -1, pure=False).result(timeout=20) == 1
+
+
+@pytest.mark.parametrize("client", ["local"], indirect=True)
+def test_a_module_that_comes_later_and_changes_is_used_as_it_is_then(client, tmp_path, monkeypatch):
+    def write(version):
+        text = f"class C:\n    def v(self):\n        return {version}\ndef f(x):\n    return {version}, C().v(), x.v()\n"
+        (tmp_path / "comes_later.py").write_text(text)
+        importlib.invalidate_caches()
+
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # whose time stamps are whole seconds
+    monkeypatch.syspath_prepend(tmp_path)
+    write(1)
+    import comes_later
+
+    def answer():
+        return client.submit(comes_later.f, comes_later.C(), pure=False).result(timeout=20)
+
+    with pytest.raises(transload.Failed, match="comes_later"):
+        answer()
+    for version in (1, 2):
+        write(version)
+        client.upload_file(str(tmp_path / "comes_later.py"))
+        assert answer() == (version,) * 3
+        data = client.scatter(comes_later.C(), hash=False)
+        assert client.submit(comes_later.C.v, data, pure=False).result(timeout=20) == version
+    del sys.modules["comes_later"]
