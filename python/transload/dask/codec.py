@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar, cast
 
 import msgpack
-from dask._task_spec import Task
+from dask._task_spec import GraphNode, Task
 from dask.utils import typename
 from distributed.metrics import context_meter
 from distributed.protocol import core as _stock_core
@@ -137,15 +137,24 @@ def dumps(
         frames.extend(parts)
         return offset
 
-    def pickled(data: Any) -> dict[str, int]:
-        header: Header
-        parts: list[Frame] = []
+    def of_control(data: Any) -> tuple[Header, list[Frame]]:
         encoded = _wire.encode_control(data) if ours else None
         if encoded is not None:
-            header, parts = encoded
-        else:
-            buffers = lambda buffer: parts.append(ensure_memoryview(buffer))
-            header = {"pickled-obj": _pickle.dumps(data, buffer_callback=buffers)}
+            return encoded
+        parts: list[Frame] = []
+        buffers = lambda buffer: parts.append(ensure_memoryview(buffer))
+        return {"pickled-obj": _pickle.dumps(data, buffer_callback=buffers)}, parts
+
+    def pickled(data: Any) -> dict[str, int]:
+        try:
+            header, parts = of_control(data)
+        except Exception as error:
+            if not isinstance(data, GraphNode):
+                raise
+            # What came to the scheduler by pickle need not leave it so. Raised here, the error would end the worker's stream, and the
+            # next one's (so it does with Dask's own).
+            text = f"the task cannot be sent on to a worker: {type(error).__name__}: {error}"
+            header, parts = of_control(Task(data.key, _fail, text))
         if ours and context and context[_wire.SHARES]:
             parts = _wire.own_frames(parts)  # the sender keeps what it sends: a scheduler may send it again
         compressed(header, parts)

@@ -3,6 +3,7 @@
 import importlib
 import os
 import sys
+import threading
 import types
 
 import dask
@@ -222,6 +223,31 @@ def test_a_task_of_a_module_that_the_worker_lacks_fails_alone(client, only_here,
         future.result(timeout=20)
     assert sum(client.gather(good)) == sum(range(51))
     assert pids(client) == before
+
+
+class Opens:
+    """Can be sent while it is closed."""
+
+    lock = None
+
+    def __getstate__(self):
+        if self.lock is not None:
+            raise RuntimeError("an open thing is not for travel")
+        return {}
+
+    def __setstate__(self, state):
+        self.lock = threading.Lock()
+
+
+def test_a_task_that_the_scheduler_cannot_send_on_fails_alone(client):
+    """It ended the streams of all workers, one after another."""
+    held = client.submit(np.ones, 1000, pure=False)
+    wait(held)
+    before = pids(client)
+    for task in (client.submit(id, Opens()), client.submit(lambda x: x, Opens())):
+        with pytest.raises(transload.Failed, match="an open thing is not for travel"):
+            task.result(timeout=20)
+    assert held.result(timeout=20).sum() == 1000 and pids(client) == before
 
 
 @pytest.mark.parametrize("client", ["subprocess"], indirect=True)
