@@ -192,7 +192,10 @@ class TransloadComm(Comm):
             # A peer that lies has ended the connection; a message that it does not take has not.
             if isinstance(error, Disconnected) or connection.closed():
                 self._ended(error)
-            raise
+            refusal = _wire.with_refusals(msg, error)
+            if refusal is None:
+                raise
+            return await self.write(refusal, serializers, on_error)
         size = sum(map(nbytes, frames))
         counters.wire(size)
         return size

@@ -199,3 +199,24 @@ def test_loops_in_threads_with_clients_of_their_own_at_one_scheduler():
             one.join()
         assert not failures
         check_all_ways(client)
+
+
+def test_an_answer_above_the_message_limit_is_an_error_of_who_asked():
+    """The client asked for the result again and again; who ran a function heard of a lost connection."""
+    with dask.config.set({"transload.message-limit": "1MiB"}), local_cluster() as (_, client):
+        one, two = workers(client)
+        large = client.submit(np.ones, 500_000, workers=[one])
+        wait(large)
+        calls = [
+            lambda: large.result(timeout=20),
+            lambda: client.gather([large], direct=True),
+            lambda: client.submit(np.sum, large, workers=[two]).result(timeout=20),
+            lambda: client.run(np.ones, 500_000),
+            lambda: client.scatter(np.ones(500_000)),
+        ]
+        for call in calls:
+            with pytest.raises(Exception, match="the peer takes 1048576"):
+                call()
+        small = client.map(np.full, [1000] * 5, range(5))
+        assert [x[0] for x in client.gather(small)] == list(range(5))
+        assert client.submit(np.sum, large, workers=[one], pure=False).result(timeout=20) == 500_000
