@@ -5,12 +5,14 @@ import os
 import sys
 import threading
 import types
+from pathlib import Path
 
 import dask
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster, Queue, Variable, get_client, get_worker, wait
 from distributed.deploy.subprocess import SubprocessCluster
+from distributed.security import Security
 
 import transload
 import transload.dask
@@ -18,18 +20,27 @@ import transload.dask
 pytestmark = pytest.mark.timeout(40)
 
 
-@pytest.fixture(scope="module", params=["local", "subprocess"])
+@pytest.fixture(scope="module", params=["local", "subprocess", "tls"])
 def client(request):
     worker = {"nthreads": 1, "resources": {"slot": 1}}
-    if request.param == "local":
-        cluster = LocalCluster(
-            protocol="transload", n_workers=2, threads_per_worker=1, dashboard_address=":0", resources={"slot": 1}
-        )
-    else:
+    safe = None
+    if request.param == "subprocess":
         cluster = SubprocessCluster(n_workers=2, scheduler_kwargs={"protocol": "transload"}, worker_kwargs=worker)
-    with cluster, Client(cluster) as client:
+    else:
+        given = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "resources": {"slot": 1}}
+        if request.param == "tls":
+            given["security"] = safe = security()
+        cluster = LocalCluster(protocol="transload+tls" if safe else "transload", **given)
+    with cluster, Client(cluster, security=safe) as client:
         client.wait_for_workers(2, timeout=30)
         yield client
+
+
+def security():
+    folder = Path(__file__).parents[2] / "data" / "tls"
+    files = {f"tls_{role}_cert": str(folder / "peer.pem") for role in ("scheduler", "worker", "client")}
+    keys = {name.replace("cert", "key"): str(folder / "peer-key.pem") for name in files}
+    return Security(tls_ca_file=str(folder / "peer-authority.pem"), require_encryption=True, **files, **keys)
 
 
 def workers(client):
@@ -201,7 +212,7 @@ def pids(client):
     return client.run(os.getpid)
 
 
-@pytest.mark.parametrize("client", ["local"], indirect=True)  # whose scheduler is here and has it
+@pytest.mark.parametrize("client", ["local", "tls"], indirect=True)  # whose scheduler is here and has it
 @pytest.mark.parametrize("what", ["function", "argument", "annotation", "by pickle", "actor", "in a map"])
 def test_a_task_of_a_module_that_the_worker_lacks_fails_alone(client, only_here, what):
     """Its error ended the worker's stream from the scheduler, the worker, and the next one that got the task; nobody was told."""
