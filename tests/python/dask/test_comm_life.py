@@ -16,6 +16,7 @@ import pytest
 from distributed import Client, LocalCluster, Scheduler, Variable, Worker, wait
 
 import transload.dask
+from certificates import security
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -201,9 +202,11 @@ def test_loops_in_threads_with_clients_of_their_own_at_one_scheduler():
         check_all_ways(client)
 
 
-def test_an_answer_above_the_message_limit_is_an_error_of_who_asked():
+@pytest.mark.parametrize("safe", [False, True])
+def test_an_answer_above_the_message_limit_is_an_error_of_who_asked(safe):
     """The client asked for the result again and again; who ran a function heard of a lost connection."""
-    with dask.config.set({"transload.message-limit": "1MiB"}), local_cluster() as (_, client):
+    given = {"security": security()} if safe else {}
+    with dask.config.set({"transload.message-limit": "1MiB"}), local_cluster(**given) as (_, client):
         one, two = workers(client)
         large = client.submit(np.ones, 500_000, workers=[one])
         wait(large)

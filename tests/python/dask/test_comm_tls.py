@@ -6,7 +6,6 @@ import logging
 import os
 import resource
 import struct
-from pathlib import Path
 
 import dask
 import dask.array
@@ -21,20 +20,11 @@ from distributed.protocol.serialize import ToPickle
 from distributed.security import Security
 
 import transload.dask
+from certificates import security
 
 pytestmark = pytest.mark.timeout(60)
 
-CERTIFICATES = Path(__file__).parents[2] / "data" / "tls"
 SCHEMES = pytest.mark.parametrize("scheme", ["transload", "transload+tls"])
-
-
-def security(name="peer", authority="peer", **kwargs):
-    files = {
-        f"tls_{role}_{kind}": str(CERTIFICATES / f"{name}{'-key' if kind == 'key' else ''}.pem")
-        for role in ("scheduler", "worker", "client")
-        for kind in ("cert", "key")
-    }
-    return Security(tls_ca_file=str(CERTIFICATES / f"{authority}-authority.pem"), **files, **kwargs)
 
 
 @contextlib.asynccontextmanager

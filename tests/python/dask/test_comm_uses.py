@@ -5,17 +5,16 @@ import os
 import sys
 import threading
 import types
-from pathlib import Path
 
 import dask
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster, Queue, Variable, get_client, get_worker, wait
 from distributed.deploy.subprocess import SubprocessCluster
-from distributed.security import Security
 
 import transload
 import transload.dask
+from certificates import security
 
 pytestmark = pytest.mark.timeout(40)
 
@@ -29,18 +28,11 @@ def client(request):
     else:
         given = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "resources": {"slot": 1}}
         if request.param == "tls":
-            given["security"] = safe = security()
+            given["security"] = safe = security(require_encryption=True)
         cluster = LocalCluster(protocol="transload+tls" if safe else "transload", **given)
     with cluster, Client(cluster, security=safe) as client:
         client.wait_for_workers(2, timeout=30)
         yield client
-
-
-def security():
-    folder = Path(__file__).parents[2] / "data" / "tls"
-    files = {f"tls_{role}_cert": str(folder / "peer.pem") for role in ("scheduler", "worker", "client")}
-    keys = {name.replace("cert", "key"): str(folder / "peer-key.pem") for name in files}
-    return Security(tls_ca_file=str(folder / "peer-authority.pem"), require_encryption=True, **files, **keys)
 
 
 def workers(client):
