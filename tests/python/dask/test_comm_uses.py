@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 import types
+from pathlib import Path
 
 import dask
 import numpy as np
@@ -14,20 +15,23 @@ from distributed.deploy.subprocess import SubprocessCluster
 
 import transload
 import transload.dask
-from certificates import security
 
 pytestmark = pytest.mark.timeout(40)
 
 
 @pytest.fixture(scope="module", params=["local", "subprocess", "tls"])
 def client(request):
-    worker = {"nthreads": 1, "resources": {"slot": 1}}
     safe = None
     if request.param == "subprocess":
-        cluster = SubprocessCluster(n_workers=2, scheduler_kwargs={"protocol": "transload"}, worker_kwargs=worker)
+        worker = {"nthreads": 1, "resources": {"slot": 1}}
+        with pytest.MonkeyPatch.context() as patch:  # where this module can be imported
+            patch.setenv("PYTHONPATH", str(Path(__file__).parents[3]), prepend=os.pathsep)
+            cluster = SubprocessCluster(n_workers=2, scheduler_kwargs={"protocol": "transload"}, worker_kwargs=worker)
     else:
         given = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "resources": {"slot": 1}}
         if request.param == "tls":
+            from certificates import security
+
             given["security"] = safe = security(require_encryption=True)
         cluster = LocalCluster(protocol="transload+tls" if safe else "transload", **given)
     with cluster, Client(cluster, security=safe) as client:
