@@ -151,10 +151,9 @@ def dumps(
         except Exception as error:
             if not isinstance(data, GraphNode):
                 raise
-            # What came to the scheduler by pickle need not leave it so. Raised here, the error would end the worker's stream, and the
-            # next one's (so it does with Dask's own).
-            text = f"the task cannot be sent on to a worker: {type(error).__name__}: {error}"
-            header, parts = of_control(Task(data.key, _fail, text))
+            # What came to the scheduler by pickle need not leave it so. Raised here, the error would end the worker's
+            # stream, and the next one's (so it does with Dask's own).
+            header, parts = of_control(Task(data.key, _fail, f"{_NOT_SENT} {type(error).__name__}: {error}"))
         if ours and context and context[_wire.SHARES]:
             parts = _wire.own_frames(parts)  # the sender keeps what it sends: a scheduler may send it again
         compressed(header, parts)
@@ -192,9 +191,33 @@ def dumps(
     try:
         frames[0] = _pack(msg, fallback)
     except Exception:
+        again = functools.partial(
+            dumps, serializers=serializers, on_error=on_error, context=context, frame_split_size=frame_split_size
+        )
+        without = _without_annotations_that_fail(msg, again)
+        if without is not None:
+            return again(without)
         logger.critical("Failed to Serialize", exc_info=True)
         raise
     return frames
+
+
+def _without_annotations_that_fail(message: Any, dump: Callable[[Any], Any]) -> list[Any] | None:
+    """Return a scheduler's messages with a failing task for each whose annotations cannot be sent; None without any."""
+    parts = list(message) if isinstance(message, (list, tuple)) else [message]
+    found = False
+    for i, part in enumerate(parts):
+        if isinstance(part, dict) and part.get("op") == "compute-task" and part.get("annotations"):
+            try:
+                dump(part["annotations"])
+            except Exception as error:  # noqa: BLE001
+                task = Task(part["key"], _fail, f"{_NOT_SENT} {type(error).__name__}: {error}")
+                parts[i] = {**part, "annotations": {}, "run_spec": _stock.ToPickle(task)}
+                found = True
+    return parts if found else None
+
+
+_NOT_SENT = "the task cannot be sent on to a worker:"
 
 
 def loads(frames: Sequence[Frame], deserialize: bool = True, deserializers: Sequence[str] | None = None) -> Any:
@@ -284,7 +307,8 @@ def _with_failing_tasks(message: Any, unopened: Sequence[_Unopened]) -> Any:
         if op == "compute-task":
             parts[i]["run_spec"] = Task(part["key"], _fail, f"the task {reason}")
         else:
-            parts[i]["expr_ser"] = _stock.Serialized({"serializer": "error"}, [f"what came with the graph {reason}".encode()])
+            text = f"what came with the graph {reason}"
+            parts[i]["expr_ser"] = _stock.Serialized({"serializer": "error"}, [text.encode()])
         left = [one for one in left if one not in found]
     if left:
         raise left[0].error
