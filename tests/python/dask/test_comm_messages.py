@@ -396,6 +396,27 @@ async def test_frames_of_every_kind_arrive_as_their_bytes(same_process):
             await writing
 
 
+@in_a_loop
+async def test_small_arrays_may_be_changed_after_they_are_written(apart):
+    """Messages up to 64 KiB are copied, also while the peer does not read; larger ones are lent, as Dask lends all."""
+    x = np.zeros(7000)
+    async with pair() as (a, b):
+
+        async def talk():
+            for i in range(300):
+                x[:] = i
+                await a.write({"i": i, "x": to_serialize(x)})
+                x[:] = -1
+
+        talking = asyncio.ensure_future(talk())
+        await asyncio.sleep(0.2)
+        assert not talking.done()  # more waits than may
+        for i in range(300):
+            message = await b.read()
+            assert message["i"] == i and (message["x"] == i).all()
+        await talking
+
+
 # ── writing, reading and their ends ──────────────────────────────────────────────────────────────────────────
 
 
