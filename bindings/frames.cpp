@@ -93,6 +93,21 @@ Ref make_view(std::shared_ptr<Keeper> keeper, std::byte const* data, std::string
   return make_exporter(std::move(shown), data != nullptr ? data : nothing, static_cast<std::size_t>(step), readonly);
 }
 
+PyObject* whole_bytes(PyObject* frame, std::span<std::byte const> shown) {
+  PyObject* object = frame;
+  if (PyMemoryView_Check(frame) != 0) {
+    Ref const base = attr(frame, "obj");
+    object = base.get();
+    if (Py_TYPE(object) == exporter_type) {
+      Keeper const& keeper = *reinterpret_cast<Exporter*>(object)->shown->keeper;
+      object = keeper.object.get();
+    }
+  }
+  if (object == nullptr || PyBytes_CheckExact(object) == 0) return nullptr;
+  bool const all = reinterpret_cast<std::byte*>(PyBytes_AsString(object)) == shown.data() && static_cast<std::size_t>(PyBytes_Size(object)) == shown.size();
+  return all ? object : nullptr;
+}
+
 void init_frames() {
   if (exporter_type != nullptr) return;
   static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(exporter_dealloc)},

@@ -97,6 +97,9 @@ class Incoming {
 [[nodiscard]] Ref make_view(std::shared_ptr<Keeper> keeper, std::byte const* data, std::string format, std::size_t itemsize,
                             std::vector<Py_ssize_t> shape, bool readonly);
 
+/// The `bytes` object that `frame`, which shows `shown`, is all of; borrowed from it. Null where it is none.
+[[nodiscard]] PyObject* whole_bytes(PyObject* frame, std::span<std::byte const> shown);
+
 /// Releases buffers that threads without the GIL are done with. Called where the GIL is held and something may have been freed.
 void let_go_of_returned();
 

@@ -36,7 +36,12 @@ nb::object copied(nb::handle buffers) {
     Ref const sequence = take(PySequence_Tuple(buffers.ptr()));
     Ref const copies = take(PyList_New(0));
     for (Py_ssize_t i = 0; i < PyTuple_Size(sequence.get()); ++i) {
-      BufferView const source(PyTuple_GetItem(sequence.get(), i), PyBUF_SIMPLE);
+      PyObject* const buffer = PyTuple_GetItem(sequence.get(), i);
+      if (PyBytes_CheckExact(buffer) != 0) {
+        check(PyList_Append(copies.get(), buffer));
+        continue;
+      }
+      BufferView const source(buffer, PyBUF_SIMPLE);
       std::byte* data = nullptr;
       auto keeper = std::make_shared<Keeper>(Keeper::allocate(source.bytes().size(), data));
       if (source.bytes().size() >= unlocked_nbytes) {
@@ -51,14 +56,55 @@ nb::object copied(nb::handle buffers) {
   });
 }
 
+std::uint64_t nbytes_of(PyObject* frame) {
+  if (PyBytes_CheckExact(frame) != 0) return static_cast<std::uint64_t>(PyBytes_Size(frame));
+  if (PyObject_CheckBuffer(frame) != 0) return static_cast<std::uint64_t>(BufferView(frame, PyBUF_FULL_RO)->len);
+  Ref const nbytes = attr(frame, "nbytes");
+  std::uint64_t const n = PyLong_AsUnsignedLongLong(nbytes.get());
+  if (PyErr_Occurred() != nullptr) throw Raised{};
+  return n;
+}
+
+nb::object frames_nbytes(nb::handle frames) {
+  return guarded([&] {
+    Ref const sequence = take(PySequence_Tuple(frames.ptr()));
+    std::uint64_t total = 0;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(sequence.get()); ++i) total += nbytes_of(PyTuple_GetItem(sequence.get(), i));
+    return take(PyLong_FromUnsignedLongLong(total));
+  });
+}
+
+nb::object bytes_to_fill(std::size_t nbytes) {
+  return guarded([&] {
+    auto keeper = std::make_shared<Keeper>();
+    keeper->object = take(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(nbytes)));
+    Ref const object = Ref::borrow(keeper->object.get());
+    auto const* const data = reinterpret_cast<std::byte const*>(PyBytes_AsString(object.get()));
+    return take(PyTuple_Pack(2, object.get(), make_view(std::move(keeper), data, nbytes, false).get()));
+  });
+}
+
 }  // namespace
 
 void bind_memory(nb::module_& module) {
   (void)pool();  // made before anybody can fork
   module.def("allocate", &allocate, nb::arg("nbytes"), nb::sig("def allocate(nbytes: int) -> memoryview"),
              "Writable bytes from the process's pool, 64-byte aligned and not initialised; they go back when the last view of them dies.");
-  module.def("copied", &copied, nb::arg("buffers"), nb::sig("def copied(buffers: typing.Iterable[typing.Any]) -> list[memoryview]"),
-             "Copies of these bytes, each as `allocate` gives them.");
+  module.def("frames_nbytes", &frames_nbytes, nb::arg("frames"), nb::sig("def frames_nbytes(frames: typing.Iterable[typing.Any]) -> int"),
+             "Bytes of these frames together: buffers, or what has `nbytes`.");
+  module.def("bytes_to_fill", &bytes_to_fill, nb::arg("nbytes"), nb::sig("def bytes_to_fill(nbytes: int) -> tuple[bytes, memoryview]"),
+             "A bytes object that is not initialised, and a writable view of its bytes. Nobody may see it before it is filled.");
+  module.def(
+      "is_whole_bytes",
+      [](nb::handle frame) {
+        return guarded([&] {
+          BufferView const view(frame.ptr(), PyBUF_SIMPLE);
+          return Ref::borrow(whole_bytes(frame.ptr(), view.bytes()) != nullptr ? Py_True : Py_False);
+        });
+      },
+      nb::arg("frame"), nb::sig("def is_whole_bytes(frame: typing.Any) -> bool"), "Whether a frame is all of a bytes object.");
+  module.def("copied", &copied, nb::arg("buffers"), nb::sig("def copied(buffers: typing.Iterable[typing.Any]) -> list[bytes | memoryview]"),
+             "Copies of these bytes, each as `allocate` gives them; of `bytes`, which nobody can change, the objects themselves.");
   module.def("release_pool", [] { pool().release(); }, "Gives the pool's idle memory back to the system.");
   module.def("keep_in_pool", [](std::size_t nbytes) { pool().keep(nbytes); }, nb::arg("nbytes"),
              "Lets so many bytes lie idle in the pool, from now on.");

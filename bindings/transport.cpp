@@ -223,12 +223,55 @@ PyType_Slot connection_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(conne
                                   {Py_tp_clear, reinterpret_cast<void*>(connection_clear)},
                                   {0, nullptr}};
 
+/// Lets go of what was lent, from any thread: it is put aside, and whoever answers the bell lets go of it.
+struct GiveBack {
+  std::shared_ptr<Bell> bell;
+  PyObject* whole;  ///< the `bytes` object that the memory is all of, held by the view; null: none
+
+  void operator()(Lent* lent) const {
+    give_back(lent);
+    bell->ring({});
+  }
+};
+
+/// The memory that `view` shows, for the engine.
+Buffer lend(BufferView view, PyObject* whole, std::shared_ptr<Bell> const& bell, bool writable) {
+  auto* const lent = new Lent;
+  lent->view = view.give_away();
+  std::span const bytes{static_cast<std::byte*>(lent->view.buf), static_cast<std::size_t>(lent->view.len)};
+  std::shared_ptr<void const> keeper(lent, GiveBack{bell, whole});
+  return writable ? Buffer::borrow_writable(bytes, std::move(keeper)) : Buffer::borrow(bytes, std::move(keeper));
+}
+
+/// Memory for a message that was announced: its frames that are `bytes` at the sender land in new `bytes` objects, all of them.
+Frames land_in_bytes(Announced const& announced, std::shared_ptr<Bell> const& bell) {
+  auto const lands = [&](std::size_t i) { return announced.kinds[i] == FrameKind::object && announced.sizes[i] >= small_nbytes; };
+  std::vector<std::uint64_t> others = announced.sizes;
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    if (lands(i)) others[i] = 0;
+  }
+  Frames frames = make_landing(others, default_resource());
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    if (!lands(i)) continue;
+    Ref const object(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(announced.sizes[i])));
+    if (!object) {
+      PyErr_Clear();
+      raise(ErrorKind::exhausted, cat("no memory for a bytes object of ", announced.sizes[i], " bytes"));
+    }
+    frames[i] = lend(BufferView(object.get(), PyBUF_SIMPLE), object.get(), bell, true);
+  }
+  return frames;
+}
+
 Ref to_list(Frames frames) {
   Ref list = take(PyList_New(static_cast<Py_ssize_t>(frames.size())));
   for (std::size_t i = 0; i < frames.size(); ++i) {
     Buffer& frame = frames[i];
     Ref item;
-    if (frame.nbytes() < small_nbytes) {
+    auto const* const lent = std::get_deleter<GiveBack>(frame.keeper());
+    if (lent != nullptr && lent->whole != nullptr) {
+      item = Ref::borrow(lent->whole);
+    } else if (frame.nbytes() < small_nbytes) {
       auto const* const text = reinterpret_cast<char const*>(frame.data());
       item = take(PyBytes_FromStringAndSize(text, static_cast<Py_ssize_t>(frame.nbytes())));
     } else {
@@ -247,10 +290,10 @@ Ref to_list(Frames frames) {
 
 nb::object receive(PyConnection const& self) {
   return guarded([&]() -> Ref {
-    let_go_of_returned();
     Frames frames;
-    if (!self.end->connection.try_receive(frames)) return Ref::borrow(Py_None);
-    return to_list(std::move(frames));
+    Ref list = self.end->connection.try_receive(frames) ? to_list(std::move(frames)) : Ref::borrow(Py_None);
+    let_go_of_returned();
+    return list;
   });
 }
 
@@ -311,19 +354,16 @@ nb::object send(PyConnection const& self, nb::handle frames) {
       end.connection.send_copy(spans, done);
     } else {
       Frames lent;
-      lent.reserve(views.size());
-      for (BufferView& view : views) {
-        auto* const owner = new Lent;
-        std::shared_ptr<void const> keeper(owner, [bell = end.bell](Lent* one) {
-          give_back(one);
-          bell->ring({});
-        });
-        owner->view = view.give_away();
-        std::span const bytes{static_cast<std::byte*>(owner->view.buf), static_cast<std::size_t>(owner->view.len)};
-        lent.push_back(owner->view.readonly != 0 ? Buffer::borrow(bytes, std::move(keeper))
-                                                 : Buffer::borrow_writable(bytes, std::move(keeper)));
+      std::vector<FrameKind> kinds;
+      for (std::size_t i = 0; i < views.size(); ++i) {
+        BufferView& view = views[i];
+        PyObject* const frame = PyTuple_GetItem(sequence.get(), static_cast<Py_ssize_t>(i));
+        PyObject* const whole = view.bytes().size() >= small_nbytes ? whole_bytes(frame, view.bytes()) : nullptr;
+        kinds.push_back(whole != nullptr ? FrameKind::object : FrameKind::plain);
+        bool const writable = view->readonly == 0;
+        lent.push_back(lend(std::move(view), whole, end.bell, writable));
       }
-      end.connection.send(std::move(lent), done);
+      end.connection.send(std::move(lent), done, kinds);
     }
     if (sent->first.exchange(1) == 0) {
       ++end.unsettled;
@@ -474,6 +514,20 @@ TransportOptions to_options(nb::dict const& given, PyBell const& bell) {
       raise(ErrorKind::unsupported, cat("no option of a connection is called ", name));
     }
   }
+  options.landing = [bell = bell.bell](Announced announced, Received landed) {
+    bell->ring([announced = std::move(announced), landed = std::move(landed)](std::shared_ptr<Bell> const& bell) {
+      Frames frames;
+      try {
+        frames = land_in_bytes(announced, bell);
+      } catch (Error const& error) {
+        return landed({}, &error);
+      } catch (std::bad_alloc const&) {
+        Error const error(ErrorKind::exhausted, "no memory for the next message");
+        return landed({}, &error);
+      }
+      landed(std::move(frames), nullptr);
+    });
+  };
   options.log = [bell = bell.bell, log = bell.log](std::string const& line) {
     bell->ring([line, log](auto const&) {
       Ref const called = take(PyObject_CallFunctionObjArgs(log, lossy_str(line).get(), nullptr));

@@ -244,6 +244,109 @@ TEST_P(Transport, ChangesToAFrameAfterItArrivedStayThereUnlessItIsOneProcess) {
   EXPECT_EQ((*keeper)[5] == std::byte{99}, GetParam() == Path::process);  // by reference there
 }
 
+// ── memory that the receiver makes ───────────────────────────────────────────────────────────────────────
+
+/// An end that lets announced messages land where the test wants: each question, with what answers it.
+struct Lander {
+  struct Question {
+    Announced announced;
+    Received landed;
+  };
+  std::shared_ptr<Told<std::shared_ptr<Question>>> questions = std::make_shared<Told<std::shared_ptr<Question>>>();
+
+  [[nodiscard]] TransportOptions options(Path path) const {
+    TransportOptions options = options_for(path);
+    options.landing = [questions = questions](Announced announced, Received landed) {
+      questions->tell(std::make_shared<Question>(Question{std::move(announced), std::move(landed)}));
+    };
+    return options;
+  }
+};
+
+constexpr std::array two_kinds{FrameKind::plain, FrameKind::object};
+std::vector<std::size_t> const two_sizes{5000, 20'000'000};
+
+class Landings : public ::testing::TestWithParam<Path> {};
+INSTANTIATE_TEST_SUITE_P(, Landings, ::testing::Values(Path::tcp, Path::tcp_streams, Path::shared_memory), path_name);
+
+TEST_P(Landings, AMessageLandsInTheMemoryThatWasMadeForIt) {
+  Lander lander;
+  Pair pair(lander.options(GetParam()), options_for(GetParam()));
+  pair.a.send(patterns(two_sizes), {}, two_kinds);
+  auto const received = receive(pair.b);
+  auto const question = lander.questions->wait();
+  EXPECT_EQ(question->announced.sizes, (std::vector<std::uint64_t>{two_sizes[0], two_sizes[1]}));
+  EXPECT_EQ(question->announced.kinds, (std::vector<FrameKind>{two_kinds[0], two_kinds[1]}));
+  EXPECT_FALSE(received->there(100ms));  // it waits for its memory
+  Frames frames = make_landing(question->announced.sizes, default_resource());
+  std::byte const* const where = frames[1].data();
+  question->landed(std::move(frames), nullptr);
+  question->landed({}, nullptr);  // a second answer is none
+  Ended const ended = received->wait();
+  EXPECT_EQ(ended.frames.at(1).data(), where);
+  expect_patterns(ended.frames, two_sizes);
+  expect_sent(pair.b, one_frame("answered"));
+  EXPECT_EQ(text_of(expect_message(pair.a)), "answered");
+}
+
+TEST_P(Landings, OnlyWhatIsAnnouncedAndHasAKindIsAskedFor) {
+  Lander lander;
+  Pair pair(lander.options(GetParam()), options_for(GetParam()));
+  pair.a.send(patterns({100'000}), {}, std::array{FrameKind::object});  // within the window
+  expect_patterns(expect_message(pair.b), {100'000});
+  pair.a.send(patterns(two_sizes), {}, std::array{FrameKind::plain, FrameKind::plain});
+  expect_patterns(expect_message(pair.b), two_sizes);
+  pair.b.send(patterns(two_sizes), {}, two_kinds);  // the other end did not ask to be told
+  expect_patterns(expect_message(pair.a), two_sizes);
+  EXPECT_FALSE(lander.questions->there());
+}
+
+TEST_P(Landings, MemoryThatIsNotThereOrDoesNotFitEndsTheConnectionInWords) {
+  for (bool const exhausted : {true, false}) {
+    Lander lander;
+    Pair pair(lander.options(GetParam()), options_for(GetParam()));
+    pair.a.send(patterns(two_sizes), {}, two_kinds);
+    auto const received = receive(pair.b);
+    auto const question = lander.questions->wait();
+    Error const error(ErrorKind::exhausted, "the test has no more");
+    if (exhausted) {
+      question->landed({}, &error);
+    } else {
+      question->landed(make_landing(std::array<std::uint64_t, 2>{two_sizes[0], two_sizes[1] - 1}, default_resource()), nullptr);
+    }
+    Ended const ended = received->wait();
+    EXPECT_EQ(ended.kind, exhausted ? ErrorKind::exhausted : ErrorKind::failed);
+    EXPECT_EQ(ended.what, exhausted ? "the test has no more" : "the memory made for an announced message is not of its sizes");
+    expect_end(pair.a);
+  }
+}
+
+TEST_P(Landings, MemoryThatComesTooLateIsLetGo) {
+  Lander lander;
+  std::shared_ptr<Lander::Question> question;
+  {
+    Pair pair(lander.options(GetParam()), options_for(GetParam()));
+    pair.a.send(patterns(two_sizes), {}, two_kinds);
+    auto const received = receive(pair.b);
+    question = lander.questions->wait();
+    pair.b.abort();
+    EXPECT_EQ(received->wait().kind, ErrorKind::disconnected);
+    std::weak_ptr<int> alive;
+    {
+      auto const keeper = std::make_shared<std::vector<std::byte>>(two_sizes[0]);
+      auto const other = std::make_shared<std::vector<std::byte>>(two_sizes[1]);
+      auto const watched = std::shared_ptr<int>(other, nullptr);
+      alive = watched;
+      Frames frames;
+      frames.push_back(Buffer::borrow_writable(*keeper, keeper));
+      frames.push_back(Buffer::borrow_writable(*other, other));
+      question->landed(std::move(frames), nullptr);
+    }
+    EXPECT_TRUE(eventually([&] { return alive.expired(); }));
+  }
+  question->landed(make_landing(question->announced.sizes, default_resource()), nullptr);  // the engine is gone, too
+}
+
 TEST(TransportLimits, AreToldAndKept) {
   TransportOptions small = options_for(Path::tcp);
   small.nframes_most = 3;
@@ -251,6 +354,7 @@ TEST(TransportLimits, AreToldAndKept) {
   Pair pair(small, options_for(Path::tcp));
   EXPECT_NE(error_of([&] { pair.a.send(patterns({1, 1, 1, 1})); }, ErrorKind::exhausted).find("takes 3"), std::string::npos);
   EXPECT_NE(error_of([&] { pair.a.send(patterns({600, 401})); }, ErrorKind::exhausted).find("takes 1000"), std::string::npos);
+  EXPECT_NE(error_of([&] { pair.a.send(patterns({1, 2}), {}, std::array{FrameKind::plain}); }, ErrorKind::failed).find("1 kinds of 2"), std::string::npos);
   expect_sent(pair.a, patterns({600, 400}));
   expect_patterns(expect_message(pair.b), {600, 400});  // the connection is as good as before
 }

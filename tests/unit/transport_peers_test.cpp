@@ -283,7 +283,8 @@ INSTANTIATE_TEST_SUITE_P(
         Lie{"same_number_twice", [](Raw const& raw) { for (int i = 0; i < 2; ++i) raw.say({.type = RecordType::message, .follows = true, .number = 0}); }, "message 0 where 1"},
         Lie{"unknown_type", [](Raw const& raw) { raw.say({.type = static_cast<RecordType>(77)}); }, "record type 77"},
         Lie{"more_than_granted", [](Raw const& raw) { raw.say({.type = RecordType::message, .follows = true, .number = 0, .sizes = {100 << 20}}); }, "were granted"},
-        Lie{"too_large", [](Raw const& raw) { raw.say({.type = RecordType::message, .number = 0, .sizes = {std::uint64_t{1} << 62, std::uint64_t{1} << 62}}); }, "are the most"},
+        Lie{"too_large", [](Raw const& raw) { raw.say({.type = RecordType::message, .number = 0, .sizes = {record_size_most, 1}}); }, "are the most"},
+        Lie{"kind_not_asked_for", [](Raw const& raw) { raw.say({.type = RecordType::message, .number = 0, .sizes = {10}, .kinds = {FrameKind::object}}); }, "frame 0: kind 1"},
         Lie{"too_many_frames", [](Raw const& raw) {
               std::vector<std::byte> bytes;
               pack_record({.type = RecordType::message}, bytes);

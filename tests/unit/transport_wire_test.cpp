@@ -56,6 +56,7 @@ Hello sample() {
   hello.streams = 10;
   hello.local_streams = 11;
   hello.same_process = true;
+  hello.kinds = 1;
   return hello;
 }
 
@@ -198,7 +199,26 @@ TEST(Records, OverALimitAreRefusedFieldByField) {
   EXPECT_NE(refusal({.type = RecordType::body, .nstreams = 1, .chunk_nbytes = 4097}).find("chunks of 4097"), std::string::npos);
   EXPECT_NE(refusal({.type = RecordType::message, .sizes = {1, 2, 3}}, {.nframes_most = 2, .message_nbytes_most = 100}).find("3 frames; 2 are"), std::string::npos);
   EXPECT_NE(refusal({.type = RecordType::message, .sizes = {60, 41}}, {.nframes_most = 2, .message_nbytes_most = 100}).find("100 are the most"), std::string::npos);
-  EXPECT_NE(refusal({.type = RecordType::message, .sizes = {60, ~std::uint64_t{0} - 10}}).find("are the most of a message"), std::string::npos);
+  EXPECT_NE(refusal({.type = RecordType::message, .sizes = {60, record_size_most - 10}}).find("are the most of a message"), std::string::npos);
+}
+
+TEST(Records, KindsOfFramesAreToldWhereTheyWereAskedFor) {
+  constexpr auto plain = FrameKind::plain;
+  constexpr auto object = FrameKind::object;
+  Record const record{.type = RecordType::message, .sizes = {5000, (std::uint64_t{1} << 39) + 1, 7, 0}, .kinds = {plain, object, plain, object}};
+  std::vector<std::byte> bytes;
+  pack_record(record, bytes);
+  RecordLimits asked = roomy;
+  asked.kinds_most = 1;
+  for (std::size_t const piece : {3u, 8u, 1000u}) {
+    auto const records = feed(bytes, piece, asked);
+    ASSERT_EQ(records.size(), 1u);
+    EXPECT_EQ(records[0].sizes, record.sizes);
+    EXPECT_EQ(records[0].kinds, record.kinds);
+    EXPECT_EQ(records[0].nbytes, 5008 + (std::uint64_t{1} << 39));
+  }
+  EXPECT_NE(refusal(record).find("frame 1: kind 1; this end asked for 0"), std::string::npos);
+  EXPECT_NE(refusal({.type = RecordType::message, .sizes = {5000}, .kinds = {static_cast<FrameKind>(255)}}, asked).find("frame 0: kind 255"), std::string::npos);
 }
 
 TEST(Records, UnknownFlagsAreRefused) {

@@ -9,7 +9,7 @@ from typing import Any
 from distributed.comm import utils as _stock
 from distributed.protocol.serialize import Serialize, ToPickle
 from distributed.sizeof import safe_sizeof
-from distributed.utils import nbytes, offload
+from distributed.utils import offload
 
 from .. import _core
 from . import codec
@@ -47,6 +47,6 @@ async def decode_message(
         return codec.loads(frames, deserialize=deserialize, deserializers=deserializers)
 
     threshold = _stock.OFFLOAD_THRESHOLD
-    if threshold and allow_offload and deserialize and sum(map(nbytes, frames)) > threshold:
+    if threshold and allow_offload and deserialize and _core.frames_nbytes(frames) > threshold:
         return await offload(decode)
     return decode()

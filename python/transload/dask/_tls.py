@@ -5,7 +5,7 @@ the bytes take the road of Dask's `tls://` (tornado, one stream). A message on i
 
     u64 number n of frames, u64 bytes in small ones, n × u64 sizes; the frames below `SMALL` bytes, back to back; then the others
 
-and each of the others is received where its object will live.
+and each of the others is received where its object will live: where the top byte of its size says so (`OBJECT`), in a `bytes`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ SMALL = 4096
 
 MOST_FRAMES, MOST_NBYTES = 1 << 24, 1 << 48
 """Of a message; `transload.message-limit` sets the latter."""
+
+OBJECT = 1 << 56
+"""Added to the size of a frame that is all of a `bytes` object at the sender."""
 
 _HEAD = struct.Struct("<QQ")
 _STEP = 1 << 30  # OpenSSL counts in a C int
@@ -100,27 +103,32 @@ class EncryptedComm(TLS):
             self.abort()
             raise
         self._counts.messages_received += 1
-        self._counts.nbytes_received += sum(frame.nbytes for frame in frames)
+        self._counts.nbytes_received += _core.frames_nbytes(frames)
         try:
             return await decode_message(frames, self.deserialize, deserializers, self.allow_offload)
         except EOFError:
             self.abort()
             raise CommClosedError("aborted stream on truncated data") from None
 
-    async def _frames(self, stream: Any) -> list[memoryview]:
+    async def _frames(self, stream: Any) -> list[bytes | memoryview]:
         n, small = _HEAD.unpack(await stream.read_bytes(_HEAD.size))
         if n > MOST_FRAMES or small > min(n * SMALL, self._most):
             raise CommClosedError(f"in {self!r}: a message of {n} frames, {small} bytes of them in small ones")
         beginning = await _received(stream, 8 * n + small)
-        sizes = struct.unpack_from(f"<{n}Q", beginning)
+        told = struct.unpack_from(f"<{n}Q", beginning)
+        sizes = [size & (OBJECT - 1) for size in told]
+        if any(size > 2 * OBJECT - 1 for size in told):
+            raise CommClosedError(f"in {self!r}: a frame of a kind that is not known")
         if sum(size for size in sizes if size < SMALL) != small or sum(sizes) > self._most:
             raise CommClosedError(f"in {self!r}: frames of {sum(sizes)} bytes; {small} in small ones, {self._most} at most")
         frames = []
         at = 8 * n
-        for size in sizes:
+        for size, as_told in zip(sizes, told, strict=True):
             if size < SMALL:
                 frames.append(beginning[at : at + size])
                 at += size
+            elif as_told != size:
+                frames.append(await _received_bytes(stream, size))
             else:
                 frames.append(await _received(stream, size))
         return frames
@@ -136,10 +144,8 @@ class EncryptedComm(TLS):
             **self.handshake_options,
             _wire.SHARES: False,
         }
-        frames = [
-            ensure_memoryview(frame)  # as bytes; empty ones of several dimensions can not be cast
-            for frame in await encode_message(msg, serializers, on_error, context, self.allow_offload)
-        ]
+        given = await encode_message(msg, serializers, on_error, context, self.allow_offload)
+        frames = [ensure_memoryview(frame) for frame in given]  # as bytes; empty ones of several dimensions can not be cast
         stream = self.stream
         if stream is None:
             raise CommClosedError
@@ -151,7 +157,11 @@ class EncryptedComm(TLS):
                 raise error
             return await self.write(refusal, serializers, on_error)
         small = [frame for frame in frames if frame.nbytes < SMALL]
-        head = _HEAD.pack(len(frames), sum(map(len, small))) + struct.pack(f"<{len(sizes)}Q", *sizes)
+        told = [
+            size + OBJECT if size >= SMALL and _core.is_whole_bytes(frame) else size
+            for size, frame in zip(sizes, given, strict=True)
+        ]
+        head = _HEAD.pack(len(frames), sum(map(len, small))) + struct.pack(f"<{len(sizes)}Q", *told)
         try:
             # Each write puts its bytes into the stream's queue at once: messages do not mix.
             stream.write(b"".join((head, *small)))
@@ -202,9 +212,23 @@ async def _received(stream: Any, nbytes: int) -> memoryview:
     if nbytes >= _process.POOLED:
         _process.pool_was_used(asyncio.get_running_loop())
     memory = _core.allocate(nbytes)
-    for start in range(0, nbytes, _STEP):
-        await stream.read_into(memory[start : start + _STEP])
+    await _fill(memory, stream)
     return memory
+
+
+async def _received_bytes(stream: Any, nbytes: int) -> bytes:
+    """Receive so many bytes into a `bytes` object."""
+    try:
+        received, memory = _core.bytes_to_fill(nbytes)
+    except MemoryError as error:
+        raise Exhausted(f"no memory for a bytes object of {nbytes} bytes") from error
+    await _fill(memory, stream)
+    return received
+
+
+async def _fill(memory: memoryview, stream: Any) -> None:
+    for start in range(0, memory.nbytes, _STEP):
+        await stream.read_into(memory[start : start + _STEP])
 
 
 def _stream_closed(ref: weakref.ref[EncryptedComm]) -> None:

@@ -282,13 +282,13 @@ def encode_spilled(stock: Any, x: Any, kwargs: dict[str, Any], *, speaking: bool
 def _ours(value: object, pickle: bool, where: str, context: dict[str, Any] | None) -> tuple[dict[str, Any], list[Any]]:
     head, frames, families = _core.encode(value, _BOTH if pickle and not is_strict() else _HOST)
     header: dict[str, Any] = {"serializer": MARKER, "road": where}
-    raw = stored = _nbytes(head, frames)
+    raw = stored = len(head) + _core.frames_nbytes(frames)
     compression, level = _compression(context)
     if compression is not None:
         with _metered("compress"):
             head, frames, _ = _core.store(head, frames, compression, level, False)
         header["raw"] = raw
-        stored = _nbytes(head, frames)
+        stored = len(head) + _core.frames_nbytes(frames)
     row = ("encode", where, _ROW_NAMES.get(families) or "transload:" + "+".join(families))
     counters.data(*row, frames=len(frames), nbytes=raw, stored=stored, pickled="pickle" in families)
     if on_our_comm(context) and compression is None:
@@ -331,20 +331,13 @@ def encode_control(value: object) -> tuple[dict[str, Any], list[Any]] | None:
         logger.debug("transload cannot encode a %s; Dask pickles it", type(value).__name__, exc_info=True)
         return None
     family = "transload:names" if "pickle" in families else "transload:host"
-    counters.data("encode", "control", family, frames=len(frames), nbytes=_nbytes(head, frames))
+    counters.data("encode", "control", family, frames=len(frames), nbytes=len(head) + _core.frames_nbytes(frames))
     return {"serializer": MARKER}, [head, *frames]
 
 
 def _is_nameless(function: object) -> bool:
     """Spare a walk that would end at this function of a task."""
     return "<" in getattr(function, "__qualname__", "") or getattr(function, "__module__", None) == "__main__"
-
-
-def _nbytes(head: bytes, frames: Iterable[memoryview]) -> int:
-    total = len(head)
-    for frame in frames:
-        total += frame.nbytes
-    return total
 
 
 def _compression(context: dict[str, Any] | None) -> tuple[str | None, int | None]:
@@ -410,7 +403,7 @@ def _counted(stock: Any, x: Any, where: str, **kwargs: Any) -> tuple[dict[str, A
         *row,
         messages=messages,
         frames=len(frames),
-        nbytes=sum(memoryview(frame).nbytes for frame in frames),
+        nbytes=_core.frames_nbytes(frames),
         pickled="pickle" in families,
     )
     offered(row, header, frames)
@@ -438,9 +431,7 @@ def decode(header: dict[str, Any], frames: Sequence[Any]) -> Any:
     # Where a frame lies misaligned (small ones behind the headers, spilled ones in their file) or is read-only (what a
     # decompressor made), loads copies what needs it.
     value = _core.decode(head, payload, _HOST if is_strict() else _BOTH, None)
-    stored = memoryview(head).nbytes
-    for frame in payload:
-        stored += memoryview(frame).nbytes
+    stored = _core.frames_nbytes((head, *payload))
     raw = header.get("raw", stored)
     counters.data("decode", header.get("road", "reply"), "transload", frames=len(payload), nbytes=raw, stored=stored)
     return value
@@ -457,7 +448,7 @@ def decode_control(header: dict[str, Any], frames: Sequence[Any]) -> Any:
     if header.get("serializer") != MARKER or not frames:
         raise transload.Malformed(f"a sub-header of {header.get('serializer')!r}, where {MARKER} or a pickle belongs")
     value = _core.decode(frames[0], frames[1:], _NAMES, None)
-    nbytes = sum(memoryview(frame).nbytes for frame in frames)
+    nbytes = _core.frames_nbytes(frames)
     counters.data("decode", "control", "transload", frames=len(frames) - 1, nbytes=nbytes)
     return value
 

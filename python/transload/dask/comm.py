@@ -23,7 +23,7 @@ from distributed.comm.core import BaseListener, Comm, CommClosedError, Connector
 from distributed.comm.tcp import BaseTCPBackend
 from distributed.comm.utils import ensure_concrete_host
 from distributed.scheduler import Scheduler
-from distributed.utils import ensure_memoryview, nbytes
+from distributed.utils import ensure_memoryview
 
 from .. import _core
 from .._errors import Disconnected, Error, Unsupported
@@ -148,8 +148,7 @@ class TransloadComm(Comm):
             connection.when_readable(future)
             await future
         self._unopened = None
-        size = sum(map(nbytes, frames))
-        if size >= _process.POOLED:
+        if _core.frames_nbytes(frames) >= _process.POOLED:
             _process.pool_was_used(self._loop)
         if self.keeps and self._shares:  # what its sender goes on to change must not change here
             frames = _core.copied(frames)
@@ -196,7 +195,7 @@ class TransloadComm(Comm):
             if refusal is None:
                 raise
             return await self.write(refusal, serializers, on_error)
-        size = sum(map(nbytes, frames))
+        size = _core.frames_nbytes(frames)
         counters.wire(size)
         return size
 

@@ -49,6 +49,9 @@ class Buffer {
   /// Whether the bytes are a block of a resource, as opposed to borrowed.
   [[nodiscard]] bool owned() const noexcept { return resource_ != nullptr; }
 
+  /// What keeps borrowed bytes alive; null for a block of a resource.
+  [[nodiscard]] std::shared_ptr<void const> const& keeper() const noexcept { return keeper_; }
+
   /// The bytes, to be written.
   ///
   /// @throws Error{failed} when the buffer is read-only.

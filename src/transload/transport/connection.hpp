@@ -22,8 +22,6 @@ class Session;
 /// Told once how something ended: null, or the error. On a thread of the engine, or on the caller's before the call
 /// returns; it must not block.
 using Done = std::function<void(Error const*)>;
-/// The same with the message, which is empty on an error.
-using Received = std::function<void(Frames, Error const*)>;
 
 /// What went over one connection. Bytes are those of frames.
 struct ConnectionStats {
@@ -59,9 +57,10 @@ class Connection {
   /// Hands a message over; its bytes stay unchanged until they were handed on (the buffers are let go then, on any thread).
   /// Done when at most `TransportOptions::send_bound_nbytes` of the messages before it wait: at once for a first one of any
   /// size, later ones feel the peer's pressure. The error is `disconnected` when the connection ends before that.
+  /// `kinds`, empty or one a frame, are told to a peer that asks for them (`TransportOptions::landing`).
   ///
   /// @throws Error{exhausted} when the message is over the limits that the peer told; nothing is sent then.
-  void send(Frames frames, Done done = {});
+  void send(Frames frames, Done done = {}, std::span<FrameKind const> kinds = {});
   /// The same for small messages: the bytes are copied before it returns, and sent from this thread where that does not block.
   void send_copy(std::span<std::span<std::byte const> const> frames, Done done = {});
 

@@ -562,6 +562,7 @@ Hello Core::hello(TransportOptions const& options) const {
   hello.streams = streams_for(options.streams, false);
   hello.local_streams = streams_for(options.local_streams, true);
   hello.same_process = options.same_process;
+  hello.kinds = options.landing ? static_cast<unsigned>(FrameKind::object) : 0;
   return hello;
 }
 

@@ -237,7 +237,7 @@ Connection::~Connection() {
   session_->drop();
 }
 
-void Connection::send(Frames frames, Done done) { session_->send(std::move(frames), std::move(done)); }
+void Connection::send(Frames frames, Done done, std::span<FrameKind const> kinds) { session_->send(std::move(frames), std::move(done), kinds); }
 
 void Connection::send_copy(std::span<std::span<std::byte const> const> frames, Done done) { session_->send_copy(frames, std::move(done)); }
 

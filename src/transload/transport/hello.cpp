@@ -50,7 +50,7 @@ HostIdentity parse_host(msgpack::Reader& reader) {
 std::vector<std::byte> pack_hello(Hello const& hello) {
   msgpack::Packer packer;
   bool const refused = !hello.refused.empty();
-  packer.map(refused ? 3 : 12);
+  packer.map(refused ? 3 : 13);
   packer.str("version");
   packer.array(2);
   packer.unsigned_integer(hello.version_least);
@@ -91,6 +91,8 @@ std::vector<std::byte> pack_hello(Hello const& hello) {
     packer.unsigned_integer(hello.local_streams);
     packer.str("same-process");
     packer.boolean(hello.same_process);
+    packer.str("kinds");
+    packer.unsigned_integer(hello.kinds);
   }
   std::vector<std::byte> bytes(hello_head_nbytes + packer.size());
   std::copy(hello_magic.begin(), hello_magic.end(), bytes.begin());
@@ -149,6 +151,8 @@ Hello parse_hello(std::span<std::byte const> map) {
         hello.local_streams = static_cast<unsigned>(reader.count(key, UINT32_MAX));
       } else if (key == "same-process") {
         hello.same_process = reader.boolean(key);
+      } else if (key == "kinds") {
+        hello.kinds = static_cast<unsigned>(reader.count(key, UINT32_MAX));
       } else {
         reader.skip();
       }

@@ -35,6 +35,7 @@ struct Hello {
   unsigned streams = 0;        ///< the most TCP streams beside the first
   unsigned local_streams = 0;  ///< the most streams through shared memory
   bool same_process = false;   ///< takes frames by reference from a peer of its process
+  unsigned kinds = 0;          ///< the highest FrameKind that this end wants to be told
 
   friend bool operator==(Hello const&, Hello const&) = default;
 };

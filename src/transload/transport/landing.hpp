@@ -2,15 +2,35 @@
 /// Memory for a message that is about to come.
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
+#include "transload/base/error.hpp"
 #include "transload/memory/buffer.hpp"
 
 namespace transload {
 
 /// The frames of a message, in order.
 using Frames = std::vector<Buffer>;
+
+/// What a frame is at its sender, where the receiver may want to let it land in memory of a kind of its own.
+enum class FrameKind : std::uint8_t {
+  plain = 0,   ///< bytes that may lie anywhere
+  object = 1,  ///< all of one immutable object, as Python's `bytes`: it need not be filled by a copy where it lands in a new one
+};
+
+/// Told once: null and what came, or the error and nothing.
+using Received = std::function<void(Frames, Error const*)>;
+
+/// A message whose body is about to come.
+struct Announced {
+  std::vector<std::uint64_t> sizes;  ///< bytes of each frame
+  std::vector<FrameKind> kinds;      ///< of each frame
+};
+
+/// Makes memory for an announced message: a writable buffer of each size, told to `landed` from any thread, or an error.
+using MakeLanding = std::function<void(Announced announced, Received landed)>;
 
 /// One writable buffer a size, from `resource`, not initialised. A frame of 4 KiB or more is a block of its own, 64-byte
 /// aligned, and goes back when it is let go. Smaller ones share blocks of up to 64 KiB, each at a multiple of 16.

@@ -9,6 +9,7 @@
 
 #include "transload/base/limits.hpp"
 #include "transload/memory/resource.hpp"
+#include "transload/transport/landing.hpp"
 
 namespace transload {
 
@@ -41,6 +42,9 @@ struct TransportOptions {
 
   /// Where received frames lie: host memory; outlives the connection. Null: the process's pool.
   Resource* resource = nullptr;
+  /// Makes memory for messages above the window that have frames of a kind other than `plain`, which only peers of an end
+  /// with a `landing` tell. Called on a thread of the engine; must not block. Empty: they land in `resource` as all others.
+  MakeLanding landing;
   /// Takes a line for the log, from any thread. Empty: nobody reads it.
   std::function<void(std::string const&)> log;
 };

@@ -37,6 +37,7 @@ void pack_record(Record const& record, std::vector<std::byte>& out) {
   std::memcpy(head + 16, &record.chunk_nbytes, 4);
   std::memset(head + 20, 0, 4);
   if (nframes > 0) std::memcpy(head + record_head_nbytes, record.sizes.data(), 8 * record.sizes.size());
+  for (std::size_t i = 0; i < record.kinds.size(); ++i) head[record_head_nbytes + 8 * i + 7] |= static_cast<std::byte>(record.kinds[i]);
 }
 
 std::size_t RecordReader::feed(std::span<std::byte const> bytes) {
@@ -63,15 +64,27 @@ std::size_t RecordReader::feed(std::span<std::byte const> bytes) {
       if (in_size + n < 8) return used;
       size = read<std::uint64_t>(size_);
     }
-    expects(size <= limits_.message_nbytes_most && record_.nbytes <= limits_.message_nbytes_most - size, ErrorKind::malformed, [&] {
-      return cat("message ", record_.number, ", frame ", record_.sizes.size(), ": ", size, " bytes behind ", record_.nbytes, "; ",
-                 limits_.message_nbytes_most, " are the most of a message");
-    });
-    record_.nbytes += size;
-    record_.sizes.push_back(size);
-    complete_ = record_.sizes.size() == nframes_;
+    take_size(size);
   }
   return used;
+}
+
+void RecordReader::take_size(std::uint64_t size) {
+  auto const kind = static_cast<unsigned>(size >> record_size_bits);
+  size &= record_size_most;
+  expects(kind <= limits_.kinds_most, ErrorKind::malformed,
+          [&] { return cat("message ", record_.number, ", frame ", record_.sizes.size(), ": kind ", kind, "; this end asked for ", limits_.kinds_most, " at most"); });
+  expects(size <= limits_.message_nbytes_most && record_.nbytes <= limits_.message_nbytes_most - size, ErrorKind::malformed, [&] {
+    return cat("message ", record_.number, ", frame ", record_.sizes.size(), ": ", size, " bytes behind ", record_.nbytes, "; ",
+               limits_.message_nbytes_most, " are the most of a message");
+  });
+  if (kind != 0 || !record_.kinds.empty()) {
+    record_.kinds.resize(record_.sizes.size());
+    record_.kinds.push_back(static_cast<FrameKind>(kind));
+  }
+  record_.nbytes += size;
+  record_.sizes.push_back(size);
+  complete_ = record_.sizes.size() == nframes_;
 }
 
 void RecordReader::read_head() {

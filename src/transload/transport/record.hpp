@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "transload/transport/landing.hpp"
+
 namespace transload {
 
 enum class RecordType : std::uint8_t {
@@ -25,10 +27,14 @@ struct Record {
   std::uint32_t chunk_nbytes = 0;  ///< with nstreams > 0: large frames are dealt out in chunks of so many bytes
   std::uint64_t number = 0;    ///< message, body: 0, 1, 2, …; grant: bytes
   std::vector<std::uint64_t> sizes = {};  ///< message: bytes of each frame
+  std::vector<FrameKind> kinds = {};      ///< message: of each frame; empty where all are `plain`
   std::uint64_t nbytes = 0;    ///< message: bytes of all frames (not on the wire)
 };
 
 inline constexpr std::size_t record_head_nbytes = 24;
+/// Bits of a frame's size on the wire; its kind is in those above.
+inline constexpr unsigned record_size_bits = 56;
+inline constexpr std::uint64_t record_size_most = (std::uint64_t{1} << record_size_bits) - 1;
 
 /// Appends head and sizes.
 void pack_record(Record const& record, std::vector<std::byte>& out);
@@ -36,7 +42,8 @@ void pack_record(Record const& record, std::vector<std::byte>& out);
 /// What a reader of records takes.
 struct RecordLimits {
   std::uint64_t nframes_most;
-  std::uint64_t message_nbytes_most;
+  std::uint64_t message_nbytes_most;  ///< at most `record_size_most`
+  unsigned kinds_most = 0;  ///< the highest FrameKind; peers were told of no higher one
 };
 
 /// Reads records from bytes that come in any pieces. Memory grows with the bytes that came, not with what they promise.
@@ -57,6 +64,7 @@ class RecordReader {
 
  private:
   void read_head();
+  void take_size(std::uint64_t size);
 
   RecordLimits limits_;
   Record record_;

@@ -133,7 +133,7 @@ Session::Session(Setup setup)
       apart_(setup_.mine.host.apart_from(setup_.theirs.host)),
       granted_to_us_(setup_.theirs.window_nbytes),
       granted_by_us_(setup_.mine.window_nbytes),
-      reader_({setup_.mine.nframes_most, setup_.mine.message_nbytes_most}) {}
+      reader_({setup_.mine.nframes_most, std::min(setup_.mine.message_nbytes_most, record_size_most), setup_.mine.kinds}) {}
 
 void Session::start(int descriptor) {
   first_ = std::make_unique<SocketWire>(home_, descriptor);
@@ -324,7 +324,7 @@ ConnectionStats Session::stats() const {
 
 // ── Session: out ─────────────────────────────────────────────────────────────────────────────────────────
 
-std::shared_ptr<Outgoing> Session::prepare(std::vector<std::uint64_t> sizes) const {
+std::shared_ptr<Outgoing> Session::prepare(std::vector<std::uint64_t> sizes, std::span<FrameKind const> kinds) const {
   auto message = std::make_shared<Outgoing>();
   std::uint64_t total = 0;
   std::uint64_t large = 0;
@@ -334,16 +334,20 @@ std::shared_ptr<Outgoing> Session::prepare(std::vector<std::uint64_t> sizes) con
   }
   expects(sizes.size() <= setup_.theirs.nframes_most && sizes.size() <= UINT32_MAX, ErrorKind::exhausted,
           [&] { return cat("a message of ", sizes.size(), " frames; the peer takes ", setup_.theirs.nframes_most); });
-  expects(total <= setup_.theirs.message_nbytes_most, ErrorKind::exhausted,
-          [&] { return cat("a message of ", total, " bytes; the peer takes ", setup_.theirs.message_nbytes_most); });
+  std::uint64_t const most = std::min(setup_.theirs.message_nbytes_most, record_size_most);
+  expects(total <= most, ErrorKind::exhausted, [&] { return cat("a message of ", total, " bytes; the peer takes ", most); });
+  std::vector<FrameKind> told(kinds.begin(), kinds.end());
+  for (FrameKind& kind : told) {
+    if (static_cast<unsigned>(kind) > setup_.theirs.kinds) kind = FrameKind::plain;
+  }
   message->nbytes = total;
   message->large_nbytes = large;
-  pack_record({.type = RecordType::message, .sizes = std::move(sizes)}, message->lead);
+  pack_record({.type = RecordType::message, .sizes = std::move(sizes), .kinds = std::move(told)}, message->lead);
   message->record_nbytes = message->lead.size();
   return message;
 }
 
-void Session::send(Frames frames, Done done) {
+void Session::send(Frames frames, Done done, std::span<FrameKind const> kinds) {
   expects(!foreign(), ErrorKind::disconnected, "the connection belongs to the process that this one was forked from");
   std::vector<std::uint64_t> sizes;
   sizes.reserve(frames.size());
@@ -351,7 +355,8 @@ void Session::send(Frames frames, Done done) {
     expects(frame.kind() != MemoryKind::device, ErrorKind::unsupported, "device memory cannot go over this connection");
     sizes.push_back(frame.nbytes());
   }
-  auto message = prepare(std::move(sizes));
+  expects(kinds.empty() || kinds.size() == frames.size(), ErrorKind::failed, [&] { return cat(kinds.size(), " kinds of ", frames.size(), " frames"); });
+  auto message = prepare(std::move(sizes), kinds);
   std::uint64_t const small = message->nbytes - message->large_nbytes;
   if (!setup_.same_process && small <= copied_nbytes) {
     message->lead.reserve(message->lead.size() + small);
@@ -370,7 +375,7 @@ void Session::send_copy(std::span<std::span<std::byte const> const> frames, Done
   std::vector<std::uint64_t> sizes;
   sizes.reserve(frames.size());
   for (auto const& frame : frames) sizes.push_back(frame.size());
-  auto message = prepare(sizes);
+  auto message = prepare(sizes, {});
   if (setup_.same_process) {
     message->frames = make_landing(sizes, resource_);
     for (std::size_t i = 0; i < frames.size(); ++i) {
@@ -810,7 +815,7 @@ void Session::take_record(Record record) {
       expects(pending_.type == RecordType::message && pending_.number == record.number, ErrorKind::malformed,
               [&] { return cat("the body of message ", record.number, ", which was not announced"); });
       Record const announced = std::exchange(pending_, {});
-      pending_granted_ = false;
+      pending_lands_ = false;
       {
         Lock const lock(mutex_);
         announced_to_us_ = awaits_body_ = false;
@@ -901,22 +906,42 @@ void Session::begin_body(Record const& record, std::span<std::uint64_t const> si
 
 /// A message waits for leave to come: it is given when somebody asks for it and nothing else is before it.
 void Session::grant_pending() {
-  std::uint64_t wanted;
   {
     Lock const lock(mutex_);
-    if (error_ || pending_.type != RecordType::message || pending_granted_ || !asking_ || !ready_.empty() || !incoming_.empty()) return;
-    wanted = accepted_nbytes_ + pending_.nbytes;
+    if (error_ || pending_.type != RecordType::message || pending_lands_ || !asking_ || !ready_.empty() || !incoming_.empty()) return;
+  }
+  pending_lands_ = true;
+  if (!pending_.kinds.empty()) {
+    setup_.options.landing({pending_.sizes, pending_.kinds}, [weak = weak_from_this(), number = pending_.number](Frames frames, Error const* error) {
+      auto const self = weak.lock();
+      if (self == nullptr) return;
+      self->home_.post([self, number, frames = std::move(frames), why = error != nullptr ? std::optional(*error) : std::nullopt]() mutable {
+        self->landed(number, std::move(frames), why);
+      });
+    });
+    return;
   }
   try {
-    pending_frames_ = make_landing(pending_.sizes, resource_);
+    landed(pending_.number, make_landing(pending_.sizes, resource_), {});
   } catch (Error const& error) {
-    return fail(error.kind(), error.what());
+    fail(error.kind(), error.what());
   } catch (std::bad_alloc const&) {
-    return fail(ErrorKind::exhausted, "no memory for the next message");
+    fail(ErrorKind::exhausted, "no memory for the next message");
   }
-  pending_granted_ = true;
+}
+
+/// There is memory for the announced message: it may come.
+void Session::landed(std::uint64_t number, Frames frames, std::optional<Error> const& error) {
+  if (error) return fail(error->kind(), error->what());
+  if (pending_.type != RecordType::message || pending_.number != number || !pending_frames_.empty()) return;  // told twice
+  bool fits = frames.size() == pending_.sizes.size();
+  for (std::size_t i = 0; fits && i < frames.size(); ++i) fits = frames[i].nbytes() == pending_.sizes[i] && !frames[i].readonly();
+  if (!fits) return fail(ErrorKind::failed, "the memory made for an announced message is not of its sizes");
   Lock lock(mutex_);
+  if (error_) return;
+  pending_frames_ = std::move(frames);
   awaits_body_ = true;
+  std::uint64_t const wanted = accepted_nbytes_ + pending_.nbytes;
   if (wanted > granted_by_us_) {
     granted_by_us_ = wanted;
     pack_record({.type = RecordType::grant, .number = granted_by_us_}, records_);

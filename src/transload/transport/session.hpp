@@ -133,7 +133,7 @@ class Session final : public Watched, public std::enable_shared_from_this<Sessio
   /// Takes a further stream of the peer's. Returns an empty text, or why it is refused.
   [[nodiscard]] std::string join(unsigned stream, bool local, std::shared_ptr<Lane>& lane);
 
-  void send(Frames frames, Done done);
+  void send(Frames frames, Done done, std::span<FrameKind const> kinds);
   void send_copy(std::span<std::span<std::byte const> const> frames, Done done);
   [[nodiscard]] bool try_receive(Frames& frames);
   void when_readable(std::function<void()> call);
@@ -163,7 +163,7 @@ class Session final : public Watched, public std::enable_shared_from_this<Sessio
   enum class Lanes { none, asked, opening, ready, failed };
 
   // ── out ──
-  [[nodiscard]] std::shared_ptr<Outgoing> prepare(std::vector<std::uint64_t> sizes) const;
+  [[nodiscard]] std::shared_ptr<Outgoing> prepare(std::vector<std::uint64_t> sizes, std::span<FrameKind const> kinds) const;
   void enqueue(std::shared_ptr<Outgoing> message, Done done);
   void pump_from(Lock& lock);
   void pump(bool on_caller);
@@ -187,6 +187,7 @@ class Session final : public Watched, public std::enable_shared_from_this<Sessio
   void take_record(Record record);
   void begin_body(Record const& record, std::span<std::uint64_t const> sizes, Frames frames);
   void grant_pending();
+  void landed(std::uint64_t number, Frames frames, std::optional<Error> const& error);
   void deliver(Lock const& lock, Calls& calls);
   void end_of_stream(Moved const& moved);
 
@@ -260,7 +261,7 @@ class Session final : public Watched, public std::enable_shared_from_this<Sessio
   std::shared_ptr<Incoming> body_;
   Record pending_;
   Frames pending_frames_;
-  bool pending_granted_ = false;
+  bool pending_lands_ = false;  ///< its memory is made or being made
   std::uint64_t next_in_ = 0;
 
   // lanes

@@ -334,6 +334,102 @@ def test_the_size_of_a_plain_message_is_told_without_dasks_samples():
         assert size(message) is None
 
 
+def bytes_with_others():
+    return [os.urandom(6 << 20), np.arange(700_000.0), os.urandom(5000), b"", bytearray(b"y" * 300_000), os.urandom(5 << 20)]
+
+
+def watched_receive(comm):
+    """Note what the connection gives to `comm`: each message's frames."""
+    came = []
+    connection = comm._connection
+
+    def receive(_):
+        frames = connection.receive()
+        if frames is not None:
+            came.append(list(frames))
+        return frames
+
+    comm._received = receive
+    return came
+
+
+@pytest.mark.parametrize("streams", [{"transload.local-streams": 2}, {"transload.local-streams": 0, "transload.streams": 2}])
+@in_a_loop
+async def test_large_bytes_land_in_the_object_that_arrives(apart, streams):
+    """A bytes object that is filled from a frame needs its memory twice."""
+    with dask.config.set(streams):
+        async with pair() as (a, b):
+            came = watched_receive(b)
+            sent = bytes_with_others()
+            for _ in range(3):
+                writing = asyncio.ensure_future(a.write({"x": to_serialize(sent), "y": to_serialize(sent[0])}))
+                message = await b.read()
+                await writing
+                got = message["x"]
+                assert all(type(x) is type(y) for x, y in zip(got, sent, strict=True))
+                assert got[0] == message["y"] == sent[0] and got[2:] == sent[2:] and np.array_equal(got[1], sent[1])
+                landed = {id(frame) for frame in came.pop()}
+                assert id(got[0]) in landed and id(got[5]) in landed
+                assert got[0] is not sent[0]
+                references = sys.getrefcount(got[5])
+                assert references == 2
+
+
+@in_a_loop
+async def test_in_one_process_bytes_are_the_same_object():
+    async with pair() as (a, b):
+        big = os.urandom(1 << 20)
+        await a.write(to_serialize({"big": big, "view": memoryview(big)[1:]}))
+        got = await b.read()
+        assert got["big"] is big and got["view"] == big[1:]
+
+
+@in_a_loop
+async def test_bytes_on_their_way_are_let_go_with_the_connection(apart):
+    """Aborted while their memory is asked for, while they come, and when they came and nobody took them."""
+    big = os.urandom(100 << 20)
+    refs = sys.getrefcount(big)
+    for delay in (0, 0.002, 0.01, 0.3):
+        async with pair() as (a, b):
+            writing = asyncio.ensure_future(a.write(to_serialize(big)))
+            reading = asyncio.ensure_future(b.read())
+            await asyncio.sleep(delay)
+            reading.cancel()
+            b.abort()
+            with contextlib.suppress(CommClosedError):
+                await writing
+            with contextlib.suppress(CommClosedError, asyncio.CancelledError):
+                assert await reading == big
+        del writing, reading
+        for _ in range(100):
+            await asyncio.sleep(0.02)
+            gc.collect()
+            if sys.getrefcount(big) == refs:
+                break
+        assert sys.getrefcount(big) == refs
+
+
+def test_landing_bytes_again_and_again_keeps_no_memory():
+    async def check():
+        big = os.urandom(32 << 20)
+        async with pair() as (a, b):
+            for i in range(24):
+                if i == 4:
+                    before = resident()
+                writing = asyncio.ensure_future(a.write(to_serialize(big)))
+                assert await b.read() == big
+                await writing
+            assert resident() - before < 80 << 20
+
+    with dask.config.set({"transload.same-process": False}):
+        asyncio.run(check())
+
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
 @in_a_loop
 async def test_in_one_process_frames_are_not_copied():
     array = np.zeros(1_000_000)

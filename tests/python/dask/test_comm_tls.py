@@ -21,6 +21,7 @@ from distributed.security import Security
 
 import transload.dask
 from certificates import security
+from transload.dask._tls import EncryptedComm
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -87,6 +88,42 @@ def test_values_go_in_our_form():
         a, b, rest = came[0]
         assert a is b and np.array_equal(a, shared) and rest == [1, (2,)]
         assert a.ctypes.data % 64 == 0 and a.flags.writeable
+
+    run(check())
+
+
+def test_large_bytes_land_in_the_object_that_arrives():
+    sent = [os.urandom(6 << 20), os.urandom(5000), b"z" * 100_000, np.arange(20_000.0)]
+
+    async def check():
+        async with listening("transload", echo) as listener:
+            comm = await connect(listener.contact_address, **security().get_connection_args("worker"))
+            came = []
+
+            async def frames(stream):
+                came[:] = await EncryptedComm._frames(comm, stream)
+                return list(came)
+
+            comm._frames = frames
+            await comm.write(to_serialize(sent))
+            got = (await comm.read())["back"]
+            assert got[:3] == sent[:3] and np.array_equal(got[3], sent[3])
+            landed = {id(frame) for frame in came}
+            assert id(got[0]) in landed and id(got[2]) in landed
+            await comm.close()
+
+    run(check())
+
+
+def test_a_frame_of_a_kind_that_is_not_known_ends_the_connection():
+    async def lie(comm):
+        comm.stream.write(struct.pack("<QQQ", 1, 0, (7 << 56) + 5000) + bytes(5000))
+
+    async def check():
+        async with listening("transload", lie) as listener:
+            comm = await connect(listener.contact_address, **security().get_connection_args("worker"))
+            with pytest.raises(CommClosedError, match="of a kind"):
+                await comm.read()
 
     run(check())
 
@@ -289,7 +326,7 @@ HEAD = struct.Struct("<QQ")
         (HEAD.pack(1 << 24, (1 << 24) * 4095), "no room"),
         (HEAD.pack(1, 0) + struct.pack("<Q", 1 << 47), "no room"),
         (HEAD.pack(1, 0) + struct.pack("<Q", 1 << 49), "at most"),
-        (HEAD.pack(2, 0) + struct.pack("<QQ", 2**64 - 1, 2**64 - 1), "at most"),
+        (HEAD.pack(2, 0) + struct.pack("<QQ", 2**64 - 1, 2**64 - 1), "not known"),
         (HEAD.pack(1, 5) + struct.pack("<Q", 4) + b"abcde", "5 in small ones"),
     ],
 )
