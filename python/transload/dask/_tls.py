@@ -80,7 +80,8 @@ class EncryptedComm(TLS):
 
     def handshake_info(self) -> dict[str, Any]:
         """Add that this end reads our form to Dask's own facts."""
-        return {**super().handshake_info(), _wire.KEY: _wire.caller_announcement(self.deserialize)}
+        says = {**_wire.caller_announcement(self.deserialize), "message-bytes": self._most}
+        return {**super().handshake_info(), _wire.KEY: says}
 
     @staticmethod
     def handshake_configuration(local: dict[str, Any], remote: dict[str, Any]) -> dict[str, Any]:
@@ -149,6 +150,12 @@ class EncryptedComm(TLS):
         if stream is None:
             raise CommClosedError
         sizes = [frame.nbytes for frame in frames]
+        if (most := self._peers_most()) is not None and sum(sizes) > most:
+            error = Exhausted(f"a message of {sum(sizes)} bytes; the peer takes {most}")
+            refusal = _wire.with_refusals(msg, error)
+            if refusal is None:
+                raise error
+            return await self.write(refusal, serializers, on_error)
         small = [frame for frame in frames if frame.nbytes < SMALL]
         told = [
             size + OBJECT if size >= SMALL and _core.is_whole_bytes(frame) else size
@@ -168,6 +175,12 @@ class EncryptedComm(TLS):
         self._counts.nbytes_sent += size
         counters.wire(size)
         return size
+
+    def _peers_most(self) -> int | None:
+        """Return the size (bytes) of the largest message that the other end takes, once its handshake has told that."""
+        says = (self.remote_info or {}).get(_wire.KEY)
+        most = says.get("message-bytes") if isinstance(says, dict) else None
+        return most if isinstance(most, int) else None
 
     def _ended(self, error: BaseException) -> NoReturn:
         self.stream = None
@@ -260,9 +273,9 @@ class EncryptedListener(TLSListener):
         _process.put_down(self)
 
     async def on_connection(self, comm: Comm, handshake_overrides: dict[str, Any] | None = None) -> None:
-        says = _process.says_on_our_comm(self._server)
-        await super().on_connection(comm, {**(handshake_overrides or {}), _wire.KEY: says})
         assert isinstance(comm, EncryptedComm)
+        says = {**_process.says_on_our_comm(self._server), "message-bytes": comm._most}
+        await super().on_connection(comm, {**(handshake_overrides or {}), _wire.KEY: says})
         if not comm.closed():
             host = get_address_host(comm.peer_address)
             comm._links.append(links.accepted(host, _wire.counted_there(comm), comm._counts.stats))

@@ -46,6 +46,7 @@ __all__ = [
     "on_our_comm",
     "own_frames",
     "with_marker",
+    "with_refusals",
     "with_request_marked",
 ]
 
@@ -148,6 +149,25 @@ def with_request_marked(message: Any, serializers: Sequence[str] | None) -> Any:
     if serializers is None and type(message) is dict and "op" in message and "reply" in message:
         return message if "serializers" in message else {**message, "serializers": with_marker(None)}
     return message
+
+
+def with_refusals(message: Any, error: BaseException) -> dict[str, Any] | None:
+    """Return an answer that could not be sent with `error` in the place of its values; None for what is no answer or has none.
+
+    Who asked for them would hear nothing, and Dask's clients ask again for ever.
+    """
+    if type(message) is not dict or "op" in message or "status" not in message:
+        return None
+    found = []
+
+    def refuse(x: Any) -> Any:
+        if isinstance(x, Serialize) and not isinstance(x.data, Refusal):
+            found.append(x)
+            return Serialize(Refusal(error))
+        return {k: refuse(v) for k, v in x.items()} if type(x) is dict else x
+
+    answer: dict[str, Any] = refuse(message)
+    return answer if found else None
 
 
 def own_frames(frames: Iterable[Any]) -> list[Any]:

@@ -18,9 +18,10 @@ import sys
 import traceback
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 import msgpack
+from dask._task_spec import GraphNode, Task
 from dask.utils import typename
 from distributed.metrics import context_meter
 from distributed.protocol import core as _stock_core
@@ -36,7 +37,7 @@ from distributed.protocol.utils import (
 from distributed.utils import ensure_memoryview, has_keyword
 
 from .. import _core, _tables
-from .._errors import Malformed, Untrusted
+from .._errors import Failed, Malformed, Untrusted
 from .._trust import is_strict
 from . import _wire
 
@@ -136,15 +137,23 @@ def dumps(
         frames.extend(parts)
         return offset
 
-    def pickled(data: Any) -> dict[str, int]:
-        header: Header
-        parts: list[Frame] = []
+    def of_control(data: Any) -> tuple[Header, list[Frame]]:
         encoded = _wire.encode_control(data) if ours else None
         if encoded is not None:
-            header, parts = encoded
-        else:
-            buffers = lambda buffer: parts.append(ensure_memoryview(buffer))
-            header = {"pickled-obj": _pickle.dumps(data, buffer_callback=buffers)}
+            return encoded
+        parts: list[Frame] = []
+        buffers = lambda buffer: parts.append(ensure_memoryview(buffer))
+        return {"pickled-obj": _pickle.dumps(data, buffer_callback=buffers)}, parts
+
+    def pickled(data: Any) -> dict[str, int]:
+        try:
+            header, parts = of_control(data)
+        except Exception as error:
+            if not isinstance(data, GraphNode):
+                raise
+            # What came to the scheduler by pickle need not leave it so. Raised here, the error would end the worker's
+            # stream, and the next one's (so it does with Dask's own).
+            header, parts = of_control(Task(data.key, _fail, f"{_NOT_SENT} {type(error).__name__}: {error}"))
         if ours and context and context[_wire.SHARES]:
             parts = _wire.own_frames(parts)  # the sender keeps what it sends: a scheduler may send it again
         compressed(header, parts)
@@ -182,9 +191,33 @@ def dumps(
     try:
         frames[0] = _pack(msg, fallback)
     except Exception:
+        again = functools.partial(
+            dumps, serializers=serializers, on_error=on_error, context=context, frame_split_size=frame_split_size
+        )
+        without = _without_annotations_that_fail(msg, again)
+        if without is not None:
+            return again(without)
         logger.critical("Failed to Serialize", exc_info=True)
         raise
     return frames
+
+
+def _without_annotations_that_fail(message: Any, dump: Callable[[Any], Any]) -> list[Any] | None:
+    """Return a scheduler's messages with a failing task for each whose annotations cannot be sent; None without any."""
+    parts = list(message) if isinstance(message, (list, tuple)) else [message]
+    found = False
+    for i, part in enumerate(parts):
+        if isinstance(part, dict) and part.get("op") == "compute-task" and part.get("annotations"):
+            try:
+                dump(part["annotations"])
+            except Exception as error:  # noqa: BLE001
+                task = Task(part["key"], _fail, f"{_NOT_SENT} {type(error).__name__}: {error}")
+                parts[i] = {**part, "annotations": {}, "run_spec": _stock.ToPickle(task)}
+                found = True
+    return parts if found else None
+
+
+_NOT_SENT = "the task cannot be sent on to a worker:"
 
 
 def loads(frames: Sequence[Frame], deserialize: bool = True, deserializers: Sequence[str] | None = None) -> Any:
@@ -206,6 +239,8 @@ def loads(frames: Sequence[Frame], deserialize: bool = True, deserializers: Sequ
             )
         return list(frames[offset + 1 : end])
 
+    unopened: list[_Unopened] = []
+
     def hook(obj: Header) -> Any:
         offset = obj.get("__Serialized__", 0)
         if type(offset) is int and offset > 0:
@@ -226,18 +261,75 @@ def loads(frames: Sequence[Frame], deserialize: bool = True, deserializers: Sequ
             parts = parts_of(header, offset)
             if any(header.get("compression") or ()):
                 parts = _decompressed(header, parts)
-            if "pickled-obj" in header:
-                return _pickle.loads(header["pickled-obj"], buffers=parts)
-            return _wire.decode_control(header, parts)
+            try:
+                if "pickled-obj" in header:
+                    return _pickle.loads(header["pickled-obj"], buffers=parts)
+                return _wire.decode_control(header, parts)
+            except Exception as error:  # noqa: BLE001  whatever a class raises as it is rebuilt
+                unopened.append(_Unopened(error))
+                return unopened[-1]
         return _stock.msgpack_decode_default(obj)
 
     try:
         if not frames:
             raise Malformed("a message of no frames")
-        return _unpack(frames[0], hook)
+        message = _unpack(frames[0], hook)
+        return message if not unopened else _with_failing_tasks(message, unopened)
     except Exception:
         logger.critical("Failed to deserialize", exc_info=True)
         raise
+
+
+class _Unopened:
+    """Stands where a part of a message could not be rebuilt."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def _with_failing_tasks(message: Any, unopened: Sequence[_Unopened]) -> Any:
+    """Return a message in which tasks and graphs that could not be rebuilt fail in the place where they are used.
+
+    Raised here, the error would end the stream, and with it the worker that should run the task, or all futures of the
+    client that sent the graph (so it does with Dask's own). What is no part of either is raised.
+    """
+    left = list(unopened)
+    whole = isinstance(message, dict)
+    parts = [message] if whole else list(message) if isinstance(message, (list, tuple)) else []
+    for i, part in enumerate(parts):
+        op = part.get("op") if isinstance(part, dict) else None
+        fields = _REBUILT.get(op) if isinstance(op, str) else None
+        found = [one for name in fields or () for one in _unopened_in(part.get(name))]
+        if not found:
+            continue
+        reason = f"cannot be rebuilt here: {type(found[0].error).__name__}: {found[0].error}"
+        parts[i] = {name: value if not _unopened_in(value) else {} for name, value in part.items()}
+        if op == "compute-task":
+            parts[i]["run_spec"] = Task(part["key"], _fail, f"the task {reason}")
+        else:
+            text = f"what came with the graph {reason}"
+            parts[i]["expr_ser"] = _stock.Serialized({"serializer": "error"}, [text.encode()])
+        left = [one for one in left if one not in found]
+    if left:
+        raise left[0].error
+    return parts[0] if whole else type(message)(parts)
+
+
+_REBUILT = {"compute-task": ("run_spec", "annotations"), "update-graph": ("annotations", "span_metadata")}
+
+
+def _unopened_in(value: Any) -> list[_Unopened]:
+    if isinstance(value, _Unopened):
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return []
+    return [one for inner in value for one in _unopened_in(inner)]
+
+
+def _fail(text: str) -> NoReturn:
+    raise Failed(text)
 
 
 def _decompressed(header: Header, parts: Sequence[Frame]) -> list[Frame]:

@@ -23,6 +23,7 @@ from distributed.comm.core import BaseListener, Comm, CommClosedError, Connector
 from distributed.comm.tcp import BaseTCPBackend
 from distributed.comm.utils import ensure_concrete_host
 from distributed.scheduler import Scheduler
+from distributed.utils import ensure_memoryview
 
 from .. import _core
 from .._errors import Disconnected, Error, Unsupported
@@ -118,6 +119,7 @@ class TransloadComm(Comm):
         self._loop = asyncio.get_running_loop()
         self._shares = connection.stats()["path"] == "process"
         self.keeps = False  # what comes is kept for long, by a scheduler: graphs, Variables, published datasets
+        self._unopened: list[Any] | None = None  # frames of a message that a cancelled read has left
         self._last_info: dict[str, Any] = {}
         self._last_context: dict[str, Any] | None = None
         self._links: list[int] = []  # its token among those that are counted
@@ -141,17 +143,21 @@ class TransloadComm(Comm):
         connection = self._connection
         if connection is None:
             raise CommClosedError
-        while (frames := self._received(connection)) is None:
+        while (frames := self._unopened or self._received(connection)) is None:
             # A read that is cancelled here leaves the message to the next one.
             future = self._loop.create_future()
             connection.when_readable(future)
             await future
+        self._unopened = None
         if _core.frames_nbytes(frames) >= _process.POOLED:
             _process.pool_was_used(self._loop)
         if self.keeps and self._shares:  # what its sender goes on to change must not change here
             frames = _core.copied(frames)
         try:
             return await decode_message(frames, self.deserialize, deserializers, self.allow_offload)
+        except asyncio.CancelledError:
+            self._unopened = frames  # opened anew by the next read
+            raise
         except EOFError:
             self.abort()
             raise CommClosedError("aborted stream on truncated data") from None
@@ -172,7 +178,11 @@ class TransloadComm(Comm):
         if connection is None:
             raise CommClosedError
         try:
-            if not connection.send(frames):
+            try:
+                sent = connection.send(frames)
+            except BufferError:  # one is not contiguous: Dask copies such, too
+                sent = connection.send([ensure_memoryview(frame) for frame in frames])
+            if not sent:
                 # A write that is cancelled here has handed its message over: it arrives whole.
                 future = self._loop.create_future()
                 connection.when_sent(future)
@@ -182,7 +192,10 @@ class TransloadComm(Comm):
             # A peer that lies has ended the connection; a message that it does not take has not.
             if isinstance(error, Disconnected) or connection.closed():
                 self._ended(error)
-            raise
+            refusal = _wire.with_refusals(msg, error)
+            if refusal is None:
+                raise
+            return await self.write(refusal, serializers, on_error)
         size = _core.frames_nbytes(frames)
         counters.wire(size)
         return size

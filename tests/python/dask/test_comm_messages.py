@@ -1,12 +1,15 @@
 """Two ends of `transload://` in one event loop or two processes: messages, addresses, ends of connections."""
 
+import array
 import asyncio
 import contextlib
 import errno
 import functools
 import gc
 import logging
+import mmap
 import os
+import random
 import resource
 import signal
 import socket
@@ -357,6 +360,7 @@ async def test_large_bytes_land_in_the_object_that_arrives(apart, streams):
     """A bytes object that is filled from a frame needs its memory twice."""
     with dask.config.set(streams):
         async with pair() as (a, b):
+            b.allow_offload = False  # the thread that opens it may hold its frames a moment longer
             came = watched_receive(b)
             sent = bytes_with_others()
             for _ in range(3):
@@ -447,6 +451,70 @@ async def test_in_one_process_frames_are_not_copied():
         assert gone() is None
 
 
+def frames_of_every_kind():
+    a = np.arange(200_000, dtype="u1")
+    locked = a.copy()
+    locked.flags.writeable = False
+    mapped = mmap.mmap(-1, 100_000)
+    mapped[:3] = b"abc"
+    return {
+        "bytes": b"x" * 100_000,
+        "bytearray": bytearray(b"y" * 100_000),
+        "read-only": locked,
+        "empty": b"",
+        "empty, of several dimensions": np.empty((0, 3)),
+        "of no dimension": memoryview(np.array(5.0)),
+        "2-d": np.arange(12_000.0).reshape(30, -1),
+        "every second": memoryview(a[::2]),
+        "from the end": memoryview(a[::-1]),
+        "a part of rows": memoryview(np.arange(120_000.0).reshape(300, 400)[:, :7]),
+        "mapped": mapped,
+        "array": array.array("d", range(20_000)),
+        "structured": np.zeros(9000, [("a", "i4"), ("b", "f8")]),
+        "other byte order": np.arange(90_000, dtype=">i4"),
+        "a part of a part": memoryview(memoryview(b"abc" * 30_000))[5:70_005],
+    }
+
+
+@pytest.mark.parametrize("same_process", [False, True])
+@in_a_loop
+async def test_frames_of_every_kind_arrive_as_their_bytes(same_process):
+    """Those that are not contiguous were refused with a BufferError; Dask's tcp:// copies them."""
+    with dask.config.set({"transload.same-process": same_process}):
+        async with pair(deserialize=False) as (a, b):
+            for kind, frame in frames_of_every_kind().items():
+                for n in (1, 3):
+                    writing = asyncio.ensure_future(a.write({"v": Serialized({"serializer": "any"}, [frame] * n)}))
+                    came = (await b.read())["v"].frames
+                    await writing
+                    assert [bytes(one) for one in came] == [memoryview(frame).tobytes()] * n, kind
+            columns = np.asfortranarray(np.arange(12_000.0).reshape(30, -1))
+            writing = asyncio.ensure_future(a.write({"v": Serialized({"serializer": "any"}, [memoryview(columns)])}))
+            assert bytes((await b.read())["v"].frames[0]) == columns.tobytes("A")  # as it lies, as Dask has it
+            await writing
+
+
+@in_a_loop
+async def test_small_arrays_may_be_changed_after_they_are_written(apart):
+    """Messages up to 64 KiB are copied, also while the peer does not read; larger ones are lent, as Dask lends all."""
+    x = np.zeros(7000)
+    async with pair() as (a, b):
+
+        async def talk():
+            for i in range(300):
+                x[:] = i
+                await a.write({"i": i, "x": to_serialize(x)})
+                x[:] = -1
+
+        talking = asyncio.ensure_future(talk())
+        await asyncio.sleep(0.2)
+        assert not talking.done()  # more waits than may
+        for i in range(300):
+            message = await b.read()
+            assert message["i"] == i and (message["x"] == i).all()
+        await talking
+
+
 # ── writing, reading and their ends ──────────────────────────────────────────────────────────────────────────
 
 
@@ -495,6 +563,75 @@ async def test_a_read_that_is_cancelled_leaves_its_message_to_the_next(apart):
             got = await b.read()
             assert len(got) == size and (got == 7).all()
             await writing
+
+
+@in_a_loop
+async def test_a_read_that_is_cancelled_while_its_message_is_opened_leaves_it_to_the_next(apart, monkeypatch):
+    """It was lost: large ones are opened by another thread, for which the read waits."""
+    begun, go_on = threading.Event(), threading.Event()
+    loads = _messages.codec.loads
+
+    def slow(*args, **kwargs):
+        begun.set()
+        go_on.wait(10)
+        return loads(*args, **kwargs)
+
+    async with pair() as (a, b):
+        monkeypatch.setattr(_messages.codec, "loads", slow)
+        writing = asyncio.ensure_future(a.write(to_serialize(np.full(20 << 20, 7, np.uint8))))
+        reading = asyncio.ensure_future(b.read())
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        go_on.set()
+        await writing
+        await a.write("next")
+        got = await b.read()
+        assert len(got) == 20 << 20 and (got == 7).all()
+        assert await b.read() == "next"
+
+
+@in_a_loop
+async def test_random_cancellations_of_both_ends_keep_messages_whole_and_in_order(apart):
+    chance = random.Random(5)
+    count, size = 500, 1 << 20
+
+    async def perhaps_cancelled(call):
+        task = asyncio.ensure_future(call)
+        if chance.random() < 0.5:
+            await asyncio.sleep(chance.choice((0, 0, 0.0002, 0.001, 0.003)))
+            task.cancel()
+        try:
+            return await task
+        except asyncio.CancelledError:
+            return None
+
+    async def talk(comm, certain):
+        for i in range(count):
+            fill = i % 251
+            value = to_serialize(np.full(size, fill, np.uint8)) if i % 2 else bytes([fill]) * size
+            if await perhaps_cancelled(comm.write({"i": i, "x": value})) is not None:
+                certain.add(i)
+        await comm.write({"i": count})
+
+    async def hear(comm, came):
+        while True:
+            message = await perhaps_cancelled(comm.read())
+            if message is None:
+                continue
+            if message["i"] == count:
+                return
+            assert not came or message["i"] > came[-1]
+            came.append(message["i"])
+            x = np.frombuffer(message["x"], np.uint8)
+            assert len(x) == size and (x == message["i"] % 251).all()
+
+    async with pair() as (a, b):
+        certain, came = set(), []
+        await asyncio.gather(talk(a, certain), hear(b, came))
+        assert certain <= set(came) and len(certain) < count
 
 
 @in_a_loop

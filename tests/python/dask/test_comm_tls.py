@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import logging
 import os
+import resource
 import struct
-from pathlib import Path
 
 import dask
 import dask.array
@@ -20,21 +20,12 @@ from distributed.protocol.serialize import ToPickle
 from distributed.security import Security
 
 import transload.dask
+from certificates import security
 from transload.dask._tls import EncryptedComm
 
 pytestmark = pytest.mark.timeout(60)
 
-CERTIFICATES = Path(__file__).parents[2] / "data" / "tls"
 SCHEMES = pytest.mark.parametrize("scheme", ["transload", "transload+tls"])
-
-
-def security(name="peer", authority="peer", **kwargs):
-    files = {
-        f"tls_{role}_{kind}": str(CERTIFICATES / f"{name}{'-key' if kind == 'key' else ''}.pem")
-        for role in ("scheduler", "worker", "client")
-        for kind in ("cert", "key")
-    }
-    return Security(tls_ca_file=str(CERTIFICATES / f"{authority}-authority.pem"), **files, **kwargs)
 
 
 @contextlib.asynccontextmanager
@@ -213,6 +204,143 @@ def test_a_stranger_is_refused_by_either_end(scheme, caplog):
     with caplog.at_level(logging.WARNING, "distributed.comm.tcp"):
         run(check())
     assert "TLS handshake failed" in caplog.text
+
+
+def test_an_expired_certificate_is_refused_by_either_end():
+    expired = security("expired", "expired")
+    trusting = security("peer", "expired")  # of the right authority, at the wrong time
+
+    async def check():
+        async with listening("transload", echo, trusting) as listener:
+            with pytest.raises((OSError, FatalCommClosedError)):
+                # Only the listener looks at it: TLS 1.3 lets the other end go on until the refusal comes.
+                unchecked = security("expired", "peer").get_connection_args("worker")
+                comm = await connect(listener.contact_address, timeout=2, **unchecked)
+                await comm.read()
+        async with listening("transload", echo, expired) as listener:
+            with pytest.raises(FatalCommClosedError, match="TLS certificate does not match") as raised:
+                await connect(listener.contact_address, timeout=5, **trusting.get_connection_args("worker"))
+            assert "expired" in str(raised.value.__cause__)
+            await asyncio.sleep(0.05)  # the listener hears of it, too
+
+    run(check())
+
+
+def test_host_names_are_checked_where_the_context_says_so():
+    """Dask's `Security` does not: any certificate of the authority will do for any host. A context of one's own may."""
+
+    async def check():
+        strict = security().get_connection_args("worker")["ssl_context"]
+        strict.check_hostname = True
+        async with listening("transload", echo) as listener:
+            comm = await connect(listener.contact_address, ssl_context=strict)
+            await comm.close()
+        async with listening("transload", echo, host="127.0.0.2") as listener:  # which the certificate does not name
+            comm = await connect(listener.contact_address, **security().get_connection_args("worker"))
+            await comm.close()
+            with pytest.raises(FatalCommClosedError, match="TLS certificate does not match"):
+                await connect(listener.contact_address, timeout=5, ssl_context=strict)
+
+    run(check())
+
+
+@contextlib.asynccontextmanager
+async def pair():
+    """The two ends of a connection: (connecting, listening)."""
+    come = asyncio.get_running_loop().create_future()
+    held = asyncio.Event()
+
+    async def handle(comm):
+        come.set_result(comm)
+        await held.wait()
+
+    async with listening("transload", handle) as listener:
+        connecting = await connect(listener.contact_address, **security().get_connection_args("worker"))
+        listening_end = await come
+        try:
+            yield connecting, listening_end
+        finally:
+            held.set()
+            connecting.abort()
+            listening_end.abort()
+
+
+@pytest.mark.parametrize("end", ["abort", "close", "socket"])
+def test_an_end_in_the_midst_of_large_writes_both_ways_wakes_everybody(end):
+    """What came before is whole and in order."""
+
+    async def talk(comm):
+        with contextlib.suppress(CommClosedError):
+            for i in range(40):
+                await comm.write({"i": i, "x": to_serialize(np.full(3_000_000, i, np.uint8))})
+
+    async def hear(comm):
+        for i in range(40):
+            message = await comm.read()
+            assert message["i"] == i and (message["x"] == i).all()
+
+    async def check(pause):
+        async with pair() as (a, b):
+            writing = [asyncio.ensure_future(talk(comm)) for comm in (a, b)]
+            reading = [asyncio.ensure_future(hear(comm)) for comm in (a, b)]
+            await asyncio.sleep(pause)
+            if end == "abort":
+                a.abort()
+            elif end == "close":
+                await a.close()
+            else:
+                a.stream.socket.shutdown(2)
+            for task in reading:
+                with pytest.raises(CommClosedError):
+                    await task
+            await asyncio.gather(*writing)
+            assert a.closed() and b.closed()
+
+    for pause in (0, 0.01, 0.05):
+        run(check(pause))
+
+
+def test_garbage_between_the_records_ends_the_connection():
+    async def check():
+        for garbage in (bytes(64), b"\x17\x03\x03\xff\xff" + bytes(70_000), b"\x17\x03\x03\x00\x20" + bytes(32)):
+            async with pair() as (a, b):
+                await a.write({"x": to_serialize(np.zeros(1000))})
+                assert len((await b.read())["x"]) == 1000
+                os.write(a.stream.socket.fileno(), garbage)
+                with pytest.raises(CommClosedError):
+                    await b.read()
+                assert b.closed()
+                with pytest.raises(CommClosedError):
+                    await b.write("x")
+
+    run(check())
+
+
+HEAD = struct.Struct("<QQ")
+
+
+@pytest.mark.parametrize(
+    "says, text",
+    [
+        (HEAD.pack(2**64 - 1, 0), "18446744073709551615 frames"),
+        (HEAD.pack(1 << 24, (1 << 24) * 4095), "no room"),
+        (HEAD.pack(1, 0) + struct.pack("<Q", 1 << 47), "no room"),
+        (HEAD.pack(1, 0) + struct.pack("<Q", 1 << 49), "at most"),
+        (HEAD.pack(2, 0) + struct.pack("<QQ", 2**64 - 1, 2**64 - 1), "not known"),
+        (HEAD.pack(1, 5) + struct.pack("<Q", 4) + b"abcde", "5 in small ones"),
+    ],
+)
+def test_a_peer_that_lies_of_counts_and_sizes_is_ended_before_memory_is_taken(says, text):
+    async def check():
+        async with pair() as (a, b):
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            a.stream.write(says)
+            with pytest.raises(CommClosedError, match=text):
+                await b.read()
+            assert b.closed()
+            assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+
+    run(check())
 
 
 def test_without_certificates_there_is_no_transload_tls():
