@@ -62,7 +62,11 @@ refusals_of: Callable[[Any], bool] = lambda worker: False  # set by _worker: doe
 def speaking() -> bool:
     """Tell whether a client, worker or scheduler of this process has transload turned on."""
     owners = [ref() for ref in _speaker_refs]
-    return any(o is not None and getattr(o.status, "name", o.status) != "closed" for o in owners)
+    return any(owner is not None and not _is_closed(owner) for owner in owners)
+
+
+def _is_closed(owner: Any) -> bool:
+    return bool(getattr(owner.status, "name", owner.status) == "closed")
 
 
 def join(owner: object, clients: bool = True) -> None:
@@ -71,6 +75,8 @@ def join(owner: object, clients: bool = True) -> None:
     With `clients`, also for clients that are made in this process from now on.
     """
     global _speaker_refs
+    # One that is closed and forgotten, without `leave`, puts back what it needed when it is collected.
+    weakref.finalize(owner, _settle_where_possible).atexit = False
     with _lock:
         _speakers.add(owner)
         _speaker_refs = tuple(map(weakref.ref, _speakers))
@@ -186,7 +192,20 @@ def _settle_where_possible() -> None:
             _lock.release()
 
 
+def nobody_asks_for_clients() -> bool:
+    """Tell whether new clients were to be turned on by somebody who has closed since; from now on they are not."""
+    with _lock:
+        asked = _client_preload is not None
+        _settle()
+        return asked and _client_preload is None
+
+
 def _settle() -> None:
+    global _speaker_refs
+    for owner in list(_speakers):
+        if _is_closed(owner):
+            _speakers.discard(owner)
+            _speaker_refs = tuple(map(weakref.ref, _speakers))
     if not _speakers:
         _preload_clients(False)
         if not _measurers and not _carriers:

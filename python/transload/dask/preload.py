@@ -15,7 +15,7 @@ from distributed import Client
 from distributed.scheduler import Scheduler
 from distributed.worker import Worker
 
-from . import _client, _scheduler, _worker
+from . import _client, _process, _scheduler, _worker
 from ._wire import TOPIC, announcement
 
 
@@ -26,6 +26,8 @@ async def dask_setup(server: Any) -> None:
     elif isinstance(server, Worker):
         _worker.turn_on(server)
     elif isinstance(server, Client):
+        if _process.nobody_asks_for_clients():
+            return
         _client.turn_on_preloaded(server)
         # Its first connection was opened before: the scheduler has to be told.
         await server.scheduler.log_event(topic=TOPIC, msg={"client": server.id, **announcement()})

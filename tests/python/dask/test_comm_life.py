@@ -25,7 +25,10 @@ pytestmark = pytest.mark.timeout(60)
 def local_cluster(protocol="transload", **kwargs):
     given = {"protocol": protocol, "n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", **kwargs}
     with LocalCluster(**given) as cluster, Client(cluster) as client:
-        yield cluster, client
+        try:
+            yield cluster, client
+        finally:
+            transload.dask.disable(client)
 
 
 def workers(client):

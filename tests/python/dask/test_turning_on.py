@@ -63,6 +63,21 @@ def test_enable_twice_and_disable_once(cluster):
         assert (of_this_client(client), client.run(standing.of_this_worker)) == before
 
 
+def test_a_client_that_closes_without_disable_leaves_the_process_as_it_was(cluster):
+    before = standing.of_this_process()
+    with cluster.client() as client:
+        transload.dask.enable(client)
+        assert standing.of_this_process() != before
+    try:
+        with cluster.client() as client:
+            assert standing.of_this_process() == before
+            assert not [names for names in of_this_client(client) if "transload/1" in (names or ())]
+    finally:
+        with cluster.client() as client:  # the workers are on
+            transload.dask.enable(client)
+            transload.dask.disable(client)
+
+
 def test_the_clients_own_lists_are_kept(cluster):
     with cluster.client(deserializers=["dask", "msgpack"]) as client:
         transload.dask.enable(client)
