@@ -6,6 +6,7 @@
 #include <new>
 #include <pthread.h>
 
+#include "staging.hpp"
 #include "transload/base/error.hpp"
 #include "transload/memory/cuda.hpp"
 
@@ -69,8 +70,8 @@ PoolResource* make_pool_of_process() {
 }  // namespace
 
 PoolResource::PoolResource(Resource& upstream, std::size_t keep_nbytes) : upstream_(upstream), keep_nbytes_(keep_nbytes) {
-  expects(upstream.kind() == MemoryKind::host, ErrorKind::unsupported,
-          [&] { return cat("PoolResource: ", to_string(upstream.kind()), " memory; only host memory is pooled in this version"); });
+  // What lies idle is listed in the blocks themselves.
+  expects(upstream.kind() != MemoryKind::device, ErrorKind::unsupported, "PoolResource: device memory, which the host cannot write a list into");
   static_assert(sizeof(Idle) <= class_nbytes(0));
 }
 
@@ -151,10 +152,10 @@ std::uint64_t physical_nbytes() noexcept {
 
 Resource& default_resource(MemoryKind kind) {
   if (kind != MemoryKind::host) {
-    char const* const reason = !built_with_cuda()   ? "this library was built without CUDA"
-                               : device_count() == 0 ? "no GPU can be used here"
-                                                     : "this version does not allocate it yet";
-    raise(ErrorKind::unsupported, cat(to_string(kind), " memory: ", reason));
+    expects(built_with_cuda() && device_count() > 0, ErrorKind::unsupported, [&] {
+      return cat(to_string(kind), " memory: ", built_with_cuda() ? "no GPU can be used here" : "this library was built without CUDA");
+    });
+    return staging::resource(kind);
   }
   // Never destroyed: buffers of other statics and of a Python that shuts down may be given back later.
   static auto* const pool = make_pool_of_process();

@@ -59,13 +59,13 @@ class PoolResource final : public Resource {
   static constexpr std::size_t default_keep_nbytes = std::size_t{256} << 20;
   static constexpr std::size_t largest_kept_nbytes = std::size_t{4} << 30;
 
-  /// `upstream` gives host memory and outlives the pool.
+  /// `upstream` gives host memory, pinned or not, and outlives the pool.
   explicit PoolResource(Resource& upstream, std::size_t keep_nbytes = default_keep_nbytes);
   ~PoolResource() override;
 
   [[nodiscard]] std::span<std::byte> allocate(std::size_t nbytes) override;
   void deallocate(std::span<std::byte> block) noexcept override;
-  [[nodiscard]] MemoryKind kind() const noexcept override { return MemoryKind::host; }
+  [[nodiscard]] MemoryKind kind() const noexcept override { return upstream_.kind(); }
 
   /// Keeps so many bytes idle from now on, and gives back what is beyond them.
   void keep(std::size_t nbytes) noexcept;
@@ -96,11 +96,11 @@ class PoolResource final : public Resource {
 /// Bytes of memory that this machine has.
 [[nodiscard]] std::uint64_t physical_nbytes() noexcept;
 
-/// The process's resource for `kind`: for host memory a `PoolResource` that is never destroyed. The child of a fork uses it as its parent does,
-/// whatever other threads of the parent were doing.
+/// The process's resource for `kind`, never destroyed: for host and pinned memory a `PoolResource`, for device memory that of the calling
+/// thread's current device, which CUDA pools itself (`cudaMallocAsync`; a block may be used on every stream). The child of a fork uses host
+/// memory as its parent does, whatever other threads of the parent were doing.
 ///
-/// @throws Error{unsupported} for pinned and device memory, with the reason: no CUDA in the build, no GPU here, or
-/// not built yet in this version.
+/// @throws Error{unsupported} for pinned and device memory, with the reason: no CUDA in the build or no GPU here.
 [[nodiscard]] Resource& default_resource(MemoryKind kind = MemoryKind::host);
 
 }  // namespace transload

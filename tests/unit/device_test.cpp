@@ -1,0 +1,151 @@
+#include "transload/memory/device.hpp"
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/messages.hpp"
+#include "transload/base/error.hpp"
+#include "transload/memory/cuda.hpp"
+#include "transload/memory/resource.hpp"
+
+namespace transload {
+namespace {
+
+using test::error_of;
+
+std::vector<std::byte> content(std::size_t nbytes, unsigned seed = 0) {
+  std::vector<std::byte> bytes(nbytes);
+  std::uint32_t state = seed * 2654435761u + 1;
+  for (auto& b : bytes) b = static_cast<std::byte>((state = state * 1664525u + 1013904223u) >> 24);
+  return bytes;
+}
+
+TEST(Device, TheHostTwinIsMemcpy) {
+  auto const from = content(1000);
+  std::vector<std::byte> to(1000);
+  Copy const copies[] = {{to.data(), from.data(), 400}, {nullptr, nullptr, 0}, {to.data() + 400, from.data() + 400, 600}};
+  copy_to_host(copies, host_twin);
+  EXPECT_EQ(to, from);
+  std::memset(to.data(), 0, to.size());
+  copy_to_device(copies, host_twin);
+  EXPECT_EQ(to, from);
+  std::memset(to.data(), 0, to.size());
+  copy_on_device(copies, host_twin);
+  EXPECT_EQ(to, from);
+}
+
+TEST(Device, WithoutCudaTheReasonIsTold) {
+  if (device_count() > 0) GTEST_SKIP() << "a GPU is here";
+  std::byte b{};
+  Copy const copy{&b, &b, 1};
+  auto const kind = built_with_cuda() ? ErrorKind::failed : ErrorKind::unsupported;
+  EXPECT_NE(error_of([&] { copy_to_host({&copy, 1}, 0); }, kind), "");
+  EXPECT_NE(error_of([&] { copy_to_device({&copy, 1}, 0); }, kind), "");
+  EXPECT_NE(error_of([&] { copy_on_device({&copy, 1}, 0); }, kind), "");
+  EXPECT_EQ(staging_stats().pinned_nbytes, 0u);
+}
+
+// ── with a GPU ───────────────────────────────────────────────────────────────────────────────────────────
+
+class DeviceGpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (device_count() == 0) GTEST_SKIP() << "no GPU here";
+  }
+};
+
+struct Block {
+  std::span<std::byte> bytes;
+  explicit Block(std::size_t nbytes) : bytes(default_resource(MemoryKind::device).allocate(nbytes)) {}
+  Block(Block const&) = delete;
+  ~Block() { default_resource(MemoryKind::device).deallocate(bytes); }
+};
+
+/// Sizes and places in one block, some of them off any alignment.
+std::vector<std::pair<std::size_t, std::size_t>> pieces(std::vector<std::size_t> const& sizes, std::size_t gap) {
+  std::vector<std::pair<std::size_t, std::size_t>> places;
+  std::size_t at = gap;
+  for (std::size_t const n : sizes) {
+    places.emplace_back(at, n);
+    at += n + gap;
+  }
+  places.emplace_back(at, 0);
+  return places;
+}
+
+void there_and_back(std::vector<std::size_t> const& sizes, std::size_t gap) {
+  auto const places = pieces(sizes, gap);
+  std::size_t const whole = places.back().first;
+  auto const from = content(whole, static_cast<unsigned>(gap));
+  std::vector<std::byte> to(whole);
+  Block const there(whole);
+  Block const moved(whole);
+  std::vector<Copy> in;
+  std::vector<Copy> across;
+  std::vector<Copy> out;
+  for (auto const& [at, n] : places) {
+    in.push_back({there.bytes.data() + at, from.data() + at, n});
+    across.push_back({moved.bytes.data() + at, there.bytes.data() + at, n});
+    out.push_back({to.data() + at, moved.bytes.data() + at, n});
+  }
+  copy_to_device(in, 0);
+  copy_on_device(across, 0);
+  copy_to_host(out, 0);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    auto const [at, n] = places[i];
+    ASSERT_EQ(std::memcmp(to.data() + at, from.data() + at, n), 0) << "piece " << i << " of " << n << " bytes";
+  }
+}
+
+TEST_F(DeviceGpu, CopiesOfEverySizeAndPlace) {
+  there_and_back({1, 3, 0, 17, 4096, 65'537, 262'144, 262'145, 5'000'000, 1, 70'000'001}, 1);
+  there_and_back(std::vector<std::size_t>(1000, 80'000), 0);
+  there_and_back(std::vector<std::size_t>(20'000, 33), 7);
+  there_and_back({std::size_t{300} << 20}, 0);
+  auto const stats = staging_stats();
+  EXPECT_GT(stats.pinned_nbytes, 0u);
+  EXPECT_LE(stats.pinned_nbytes, std::size_t{80} << 20);
+  EXPECT_LE(stats.device_nbytes, std::size_t{90} << 20);
+}
+
+TEST_F(DeviceGpu, ManyThreadsShareTheStagingMemory) {
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < 24; ++i) threads.emplace_back([i] { there_and_back({1'000 + i, 9'000'000 + i, 12}, 5); });
+  for (auto& thread : threads) thread.join();
+  EXPECT_LE(staging_stats().pinned_nbytes, std::size_t{80} << 20);
+}
+
+TEST_F(DeviceGpu, ErrorsAreToldAndTheNextCopyIsGood) {
+  std::vector<std::byte> host(100);
+  Block const there(100);
+  Copy const copy{host.data(), there.bytes.data(), 100};
+  EXPECT_NE(error_of([&] { copy_to_host({&copy, 1}, 4711); }, ErrorKind::failed), "");
+  error_of([] { (void)default_resource(MemoryKind::device).allocate(std::size_t{1} << 46); }, ErrorKind::exhausted);
+  there_and_back({1, 2, 3}, 0);
+}
+
+TEST_F(DeviceGpu, PointersAreToldApart) {
+  Block const there(100);
+  std::byte here{};
+  EXPECT_EQ(device_of(there.bytes.data()), 0);
+  EXPECT_EQ(device_of(&here), -1);
+  EXPECT_EQ(current_device(), 0);
+}
+
+TEST_F(DeviceGpu, PinnedMemoryIsPooled) {
+  Resource& pinned = default_resource(MemoryKind::pinned);
+  auto const block = pinned.allocate(1 << 20);
+  auto* const where = block.data();
+  pinned.deallocate(block);
+  auto const again = pinned.allocate(1 << 20);
+  EXPECT_EQ(again.data(), where);
+  pinned.deallocate(again);
+}
+
+}  // namespace
+}  // namespace transload
