@@ -66,6 +66,7 @@ void visit(Value const& root) {
         break;
       }
       case ValueKind::bytes:
+      case ValueKind::device:
       case ValueKind::bytearray: {
         unsigned sum = 0;
         for (std::byte b : value.as<std::span<std::byte const>>()) sum += static_cast<unsigned>(b);

@@ -62,6 +62,38 @@ TEST(Layout, SplitsIntoPiecesOfTheLimitAndARest) {
   EXPECT_EQ(layout.places[0].nframes, 3U);
 }
 
+TEST(Layout, PayloadsOfAGpuLieBehindTheOthersInPacksOfBoundedSize) {
+  std::vector<PayloadSize> payloads{{.nbytes = 100, .device = true}, {.nbytes = 8}, {.nbytes = 70 * KiB, .device = true}, {.nbytes = 80 * KiB}};
+  for (int i = 0; i < 600; ++i) payloads.push_back({.nbytes = 64 * KiB, .device = true});
+  payloads.push_back({.nbytes = 50, .window_of = 2, .window_offset = 100, .device = true});
+  Layout const layout = Layout::plan(payloads, {});
+  ASSERT_EQ(layout.device_frames, 2U);
+  ASSERT_EQ(layout.ndevice_packs, 3U);
+  EXPECT_EQ(layout.frame_nbytes.size(), 2U + 3U + 1U);
+  EXPECT_EQ(layout.frame_nbytes[0], 8U);
+  EXPECT_EQ(layout.frame_nbytes[1], 80 * KiB);
+  EXPECT_EQ(layout.frame_nbytes[5], 70 * KiB);
+  EXPECT_EQ(layout.places[0].frame, 2U);
+  EXPECT_EQ(layout.places[4].offset, 128U);
+  EXPECT_EQ(layout.places.back().frame, 5U);
+  EXPECT_EQ(layout.places.back().offset, 100U);
+  std::uint64_t inside = 0;
+  for (std::size_t p = 0; p < payloads.size(); ++p) {
+    Place const& place = layout.places[p];
+    EXPECT_LE(place.offset + place.nbytes, layout.frame_nbytes[place.frame]) << p;
+    EXPECT_EQ(place.frame >= layout.device_frames, payloads[p].device) << p;
+    if (place.frame >= 2 && place.frame < 5) inside += place.nbytes;
+  }
+  EXPECT_EQ(inside, 100 + 600 * 64 * KiB);
+  for (std::size_t f = 2; f < 5; ++f) EXPECT_LE(layout.frame_nbytes[f], device_pack_nbytes);
+}
+
+TEST(Layout, AWindowHasTheKindOfItsPayload) {
+  std::vector<PayloadSize> const payloads{{.nbytes = 10, .device = true}, {.nbytes = 6, .window_of = 0}};
+  EXPECT_THROW((void)Layout::plan(payloads, {}), Error);
+  EXPECT_THROW((void)Layout::plan(std::vector<PayloadSize>(40, {.nbytes = 1000 * KiB, .device = true}), {}, 30), Error);
+}
+
 TEST(Layout, RefusesWindowsThatPassTheirPayloadAndWindowsOfWindows) {
   std::vector<PayloadSize> const past{{.nbytes = 10}, {.nbytes = 6, .window_of = 0, .window_offset = 5}};
   EXPECT_THROW((void)Layout::plan(past, {}), Error);

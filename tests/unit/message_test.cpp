@@ -38,6 +38,21 @@ TEST(Message, PacksSmallPayloadsAndBorrowsLargeOnes) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(read[2].data()) % 64, 0U) << "4 KiB and more lie on 64 bytes";
 }
 
+TEST(Message, PayloadsOfAGpuAreTheWalksToGather) {
+  auto const bytes = random_bytes(10);
+  HeaderWriter writer;
+  writer.add_device_payload(bytes);
+  writer.root().nil();
+  EXPECT_THROW((void)make_message(writer, LayoutLimits{}, default_resource()), Error);
+  // Their kinds stand in the header, and come back.
+  Layout layout;
+  auto const header_bytes = writer.finish(LayoutLimits{}, layout);
+  Header const header = Header::parse(header_bytes.bytes());
+  EXPECT_EQ(header.payload_kinds, std::vector<std::uint8_t>{2});
+  EXPECT_TRUE(header.sizes[0].device);
+  EXPECT_EQ(header.layout.device_frames, 0U);
+}
+
 TEST(Message, TheGapsOfThePackAreZero) {
   Message const message = message_of({random_bytes(1), random_bytes(4096, 2)});
   auto const pack = message.frames[0].bytes();

@@ -82,6 +82,7 @@ class Printer {
       case ValueKind::dtype: out_ += cat("dtype ", value.dtype().text()); return;
       case ValueKind::arrow: arrow(value); return;
       case ValueKind::pickle: out_ += cat("<pickle of ", value.as<std::span<std::byte const>>().size(), " bytes>"); return;
+      case ValueKind::device: out_ += cat("<", value.as<std::span<std::byte const>>().size(), " bytes of a GPU's memory>"); return;
       case ValueKind::error:
         out_ += "<error: ";
         quote(value.as<std::string_view>(), '"');

@@ -45,6 +45,7 @@ std::string_view to_string(ValueKind kind) noexcept {
     case ValueKind::dtype: return "dtype";
     case ValueKind::arrow: return "arrow";
     case ValueKind::pickle: return "pickle";
+    case ValueKind::device: return "device memory";
     case ValueKind::error: return "error";
   }
   return "?";
@@ -615,6 +616,15 @@ class Document : public std::enable_shared_from_this<Document> {
         if (bytes.in_line) set_bytes(nodes_.back(), bytes.bytes);
         return;
       }
+      case Op::device: {
+        need(2, 2);
+        std::size_t const payload_at = reader.offset();
+        std::uint32_t const p = payload_index(reader.integer("DEVICE"), payload_at, "DEVICE");
+        if (!header_.sizes[p].device) Reader::fail_at(payload_at, cat("DEVICE: payload ", p, " is host memory"));
+        (void)reader.boolean("DEVICE readonly");
+        leaf(ValueKind::device, p, slot, memo);
+        return;
+      }
       case Op::memoryview: need(4, 4); memoryview(reader, slot, at, memo); return;
       case Op::slice: need(3, 3); sequence(ValueKind::slice, 3, false); return;
       case Op::range: need(3, 3); sequence(ValueKind::range, 3, false, Mode::integers); return;
@@ -1013,7 +1023,7 @@ std::string_view Value::get_text() const {
 
 std::span<std::byte const> Value::get_bytes() const {
   if (kind() == ValueKind::memoryview) return array().bytes();
-  if (kind() != ValueKind::bytes && kind() != ValueKind::bytearray && kind() != ValueKind::pickle) wrong("bytes");
+  if (kind() != ValueKind::bytes && kind() != ValueKind::bytearray && kind() != ValueKind::pickle && kind() != ValueKind::device) wrong("bytes");
   Node const& node = document_->node(node_);
   if ((node.flags & flags::in_line) != 0) return document_->header_bytes(node.span.offset, node.span.size);
   return document_->payload(node.which);

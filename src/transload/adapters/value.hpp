@@ -47,6 +47,7 @@ enum class ValueKind : std::uint8_t {
   name,          ///< a class or function
   reduce,        ///< what calling a function or class gives, with state, items and pairs
   instance,      ///< an instance made by `__new__` with arguments, with state, items and pairs
+  device,        ///< bytes of a GPU's memory, here in host memory
   adapted,       ///< what a registered adapter makes of the value inside
   slice,
   range,

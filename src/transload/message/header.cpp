@@ -13,6 +13,8 @@ namespace {
 
 using msgpack::Reader;
 
+constexpr std::uint8_t device_payload = 2;  // in meta "!kinds"
+
 std::size_t table(Reader& reader, std::string_view field) {
   std::size_t const at = reader.offset();
   std::size_t const n = reader.array(field);
@@ -169,17 +171,18 @@ Header Header::parse(std::span<std::byte const> bytes, std::size_t most_frames) 
   std::size_t const layout_at = reader.offset();
   LayoutLimits const limits = read_limits(reader);
   read_sizes(reader, header);
+  auto const one_each = [&](std::size_t have, std::size_t need, std::string_view field) {
+    if (have != 0 && have != need) Reader::fail_at(layout_at, cat(field, ": ", have, " entries, ", need, " are needed"));
+  };
+  one_each(header.payload_kinds.size(), header.sizes.size(), "meta !kinds");
+  for (std::size_t p = 0; p < header.payload_kinds.size(); ++p) header.sizes[p].device = header.payload_kinds[p] == device_payload;
   try {
     header.layout = Layout::plan(header.sizes, limits, most_frames);
   } catch (Error const& error) {
     Reader::fail_at(layout_at, error.what());
   }
-  auto const one_each = [&](std::size_t have, std::size_t need, std::string_view field) {
-    if (have != 0 && have != need) Reader::fail_at(layout_at, cat(field, ": ", have, " entries, ", need, " are needed"));
-  };
   one_each(header.frame_xxh3.size(), header.layout.frame_nbytes.size(), "meta xxh3");
   one_each(header.frame_codec.size(), header.layout.frame_nbytes.size(), "meta !codec");
-  one_each(header.payload_kinds.size(), header.sizes.size(), "meta !kinds");
   header.root_offset = reader.offset();
   reader.skip();
   if (!reader.done()) reader.fail_here(cat("header: ", reader.remaining(), " bytes behind root"));
@@ -267,6 +270,12 @@ std::uint32_t HeaderWriter::add_payload(std::span<std::byte const> bytes) {
   return static_cast<std::uint32_t>(payloads_.size() - 1);
 }
 
+std::uint32_t HeaderWriter::add_device_payload(std::span<std::byte const> bytes) {
+  std::uint32_t const number = add_payload(bytes);
+  sizes_.back().device = true;
+  return number;
+}
+
 std::uint32_t HeaderWriter::add_dtype(std::span<std::byte const> raw) {
   auto const number = static_cast<std::uint32_t>(dtype_numbers_.size());
   auto const [entry, added] = dtype_numbers_.try_emplace(std::string(reinterpret_cast<char const*>(raw.data()), raw.size()), number);
@@ -293,11 +302,17 @@ msgpack::Packer HeaderWriter::finish(std::optional<LayoutLimits> wish, Layout& l
   out.unsigned_integer(format_version);
   // "host" alone is what a reader assumes.
   bool const plain = families_.empty() || (families_.size() == 1 && families_.front() == "host");
-  out.map((plain ? 0 : 1) + (dtype_numbers_.empty() ? 0 : 1));
+  bool const devices = std::ranges::any_of(sizes_, &PayloadSize::device);
+  out.map((plain ? 0 : 1) + (devices ? 1 : 0) + (dtype_numbers_.empty() ? 0 : 1));
   if (!plain) {
     out.str("families");
     out.array(families_.size());
     for (std::string const& family : families_) out.str(family);
+  }
+  if (devices) {
+    out.str("!kinds");
+    out.array(sizes_.size());
+    for (PayloadSize const& size : sizes_) out.unsigned_integer(size.device ? device_payload : 0);
   }
   if (!dtype_numbers_.empty()) {
     out.str("!dtypes");

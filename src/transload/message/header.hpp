@@ -44,7 +44,7 @@ struct Header {
   std::vector<std::uint64_t> frame_xxh3;      ///< meta "xxh3": empty or one a frame
   std::vector<std::string_view> frame_codec;  ///< meta "!codec": empty or one a frame, "" for none
   std::size_t codec_offset = 0;               ///< where "!codec" begins in the header's bytes
-  std::vector<std::uint8_t> payload_kinds;    ///< meta "!kinds": empty or one a payload
+  std::vector<std::uint8_t> payload_kinds;    ///< meta "!kinds": empty or one a payload; also in `sizes`
   std::vector<std::size_t> dtypes;            ///< meta "!dtypes": where each begins in the header's bytes; not looked at yet
   std::size_t root_offset = 0;                ///< where root begins in the header's bytes
 
@@ -76,6 +76,7 @@ class HeaderWriter {
   std::uint32_t add_name_by_value(std::span<std::byte const> pickle);  ///< marks the message as family pickle
   std::uint32_t add_shape(std::optional<std::uint32_t> cls, std::span<std::string_view const> keys);
   std::uint32_t add_payload(std::span<std::byte const> bytes);
+  std::uint32_t add_device_payload(std::span<std::byte const> bytes);  ///< of a GPU's memory, which is not looked into
   /// A dtype for the table in meta: raw as in ARRAY, and not a str. Equal ones share an entry.
   std::uint32_t add_dtype(std::span<std::byte const> raw);
   void add_family(std::string_view family);  ///< kept once, in order

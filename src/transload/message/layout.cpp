@@ -38,33 +38,55 @@ Layout Layout::plan(std::span<PayloadSize const> sizes, LayoutLimits limits, std
   layout.limits = limits;
   layout.places.resize(sizes.size());
 
-  std::uint64_t pack_nbytes = 0;
-  for (std::size_t p = 0; p < sizes.size(); ++p) {
-    PayloadSize const& size = sizes[p];
-    expects(size.nbytes <= limits::payload_nbytes, ErrorKind::malformed, [&] { return cat("sizes[", p, "]: ", size.nbytes, " bytes"); });
-    if (size.window_of >= 0 || size.nbytes > limits.pack_limit || size.nbytes == 0) continue;
-    std::uint64_t const offset = align_up(pack_nbytes, payload_align(size.nbytes));
-    layout.places[p] = {.frame = 0, .nframes = 1, .offset = offset, .nbytes = size.nbytes};
-    pack_nbytes = offset + size.nbytes;
-    expects(pack_nbytes <= limits::payload_nbytes, ErrorKind::malformed, [&] { return cat("sizes[", p, "]: the pack passes the limit"); });
-  }
-  layout.has_pack = pack_nbytes > 0;
-  if (layout.has_pack) layout.frame_nbytes.push_back(pack_nbytes);
-
-  for (std::size_t p = 0; p < sizes.size(); ++p) {
-    PayloadSize const& size = sizes[p];
-    if (size.window_of >= 0 || size.nbytes <= limits.pack_limit) continue;
-    std::uint64_t const pieces = (size.nbytes + limits.split_limit - 1) / limits.split_limit;
+  auto const room_for = [&](std::size_t p, std::uint64_t pieces) {
     expects(layout.frame_nbytes.size() <= most_frames && pieces <= most_frames - layout.frame_nbytes.size(), ErrorKind::malformed, [&] {
-      return cat("sizes[", p, "]: ", size.nbytes, " bytes in pieces of ", limits.split_limit, ": more frames than the ", most_frames, " there are or may be");
+      return cat("sizes[", p, "]: ", sizes[p].nbytes, " bytes in pieces of ", limits.split_limit, ": more frames than the ", most_frames, " there are or may be");
     });
-    layout.places[p] = {.frame = static_cast<std::uint32_t>(layout.frame_nbytes.size()),
-                        .nframes = static_cast<std::uint32_t>(pieces),
-                        .offset = 0,
-                        .nbytes = size.nbytes};
-    for (std::uint64_t left = size.nbytes; left > 0; left -= std::min(left, limits.split_limit)) {
-      layout.frame_nbytes.push_back(std::min(left, limits.split_limit));
+  };
+  bool any_device = false;
+  // Payloads of one kind that are small: into packs of at most `most` bytes.
+  auto const pack = [&](bool device, std::uint64_t most) {
+    std::uint64_t nbytes = 0;
+    for (std::size_t p = 0; p < sizes.size(); ++p) {
+      PayloadSize const& size = sizes[p];
+      expects(size.nbytes <= limits::payload_nbytes, ErrorKind::malformed, [&] { return cat("sizes[", p, "]: ", size.nbytes, " bytes"); });
+      any_device = any_device || size.device;
+      if (size.device != device || size.window_of >= 0 || size.nbytes > limits.pack_limit || size.nbytes == 0) continue;
+      std::uint64_t offset = align_up(nbytes, payload_align(size.nbytes));
+      if (nbytes > 0 && offset + size.nbytes > most) {
+        layout.frame_nbytes.push_back(nbytes);
+        room_for(p, 1);
+        offset = 0;
+      }
+      layout.places[p] = {.frame = static_cast<std::uint32_t>(layout.frame_nbytes.size()), .nframes = 1, .offset = offset, .nbytes = size.nbytes};
+      nbytes = offset + size.nbytes;
+      expects(nbytes <= limits::payload_nbytes, ErrorKind::malformed, [&] { return cat("sizes[", p, "]: the pack passes the limit"); });
     }
+    if (nbytes > 0) layout.frame_nbytes.push_back(nbytes);
+  };
+  auto const cut = [&](bool device) {
+    for (std::size_t p = 0; p < sizes.size(); ++p) {
+      PayloadSize const& size = sizes[p];
+      if (size.device != device || size.window_of >= 0 || size.nbytes <= limits.pack_limit) continue;
+      std::uint64_t const pieces = (size.nbytes + limits.split_limit - 1) / limits.split_limit;
+      room_for(p, pieces);
+      layout.places[p] = {.frame = static_cast<std::uint32_t>(layout.frame_nbytes.size()),
+                          .nframes = static_cast<std::uint32_t>(pieces),
+                          .offset = 0,
+                          .nbytes = size.nbytes};
+      for (std::uint64_t left = size.nbytes; left > 0; left -= std::min(left, limits.split_limit)) {
+        layout.frame_nbytes.push_back(std::min(left, limits.split_limit));
+      }
+    }
+  };
+  pack(false, limits::payload_nbytes);
+  layout.has_pack = !layout.frame_nbytes.empty();
+  cut(false);
+  layout.device_frames = layout.frame_nbytes.size();
+  if (any_device) {
+    pack(true, device_pack_nbytes);
+    layout.ndevice_packs = layout.frame_nbytes.size() - layout.device_frames;
+    cut(true);
   }
 
   for (std::size_t p = 0; p < sizes.size(); ++p) {
@@ -73,6 +95,8 @@ Layout Layout::plan(std::span<PayloadSize const> sizes, LayoutLimits limits, std
     auto const owner = static_cast<std::uint64_t>(size.window_of);
     expects(owner < sizes.size() && sizes[owner].window_of < 0, ErrorKind::malformed,
             [&] { return cat("sizes[", p, "]: window of payload ", owner, ", which has no bytes of its own"); });
+    expects(size.device == sizes[owner].device, ErrorKind::malformed,
+            [&] { return cat("sizes[", p, "]: window of payload ", owner, ", which is memory of another kind"); });
     expects(size.window_offset <= sizes[owner].nbytes && size.nbytes <= sizes[owner].nbytes - size.window_offset,
             ErrorKind::malformed,
             [&] { return cat("sizes[", p, "]: bytes ", size.window_offset, " + ", size.nbytes, " of payload ", owner, ", which has ",
@@ -108,7 +132,7 @@ void merge_overlaps(std::vector<std::span<std::byte const>>& payloads, std::vect
       if (end(order[i]) != high) {
         owner = static_cast<std::int64_t>(payloads.size());
         payloads.emplace_back(low, high);
-        sizes.push_back({.nbytes = static_cast<std::uint64_t>(high - low)});
+        sizes.push_back({.nbytes = static_cast<std::uint64_t>(high - low), .device = sizes[order[i]].device});
       }
       for (std::size_t k = i; k < j; ++k) {
         if (order[k] == owner) continue;

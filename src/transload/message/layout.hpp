@@ -15,6 +15,7 @@ struct PayloadSize {
   std::uint64_t nbytes = 0;
   std::int64_t window_of = -1;  ///< payload number, or -1: the payload has bytes of its own
   std::uint64_t window_offset = 0;
+  bool device = false;  ///< memory of a GPU; a window's is its payload's
 
   friend bool operator==(PayloadSize const&, PayloadSize const&) = default;
 };
@@ -48,11 +49,16 @@ struct Place {
   return low_bit < 16 ? low_bit : 16;
 }
 
+/// A pack of device payloads ends before it passes this: whoever gathers it needs so much memory, and not as much as the object.
+inline constexpr std::uint64_t device_pack_nbytes = std::uint64_t{16} << 20;
+
 struct Layout {
   LayoutLimits limits;
   std::vector<Place> places;                ///< one a payload
   std::vector<std::uint64_t> frame_nbytes;  ///< one a frame
   bool has_pack = false;                    ///< frame 0 is the pack
+  std::size_t device_frames = 0;            ///< the first frame of device payloads; their packs are there, then the others
+  std::size_t ndevice_packs = 0;
 
   /// Applies the rule. Windows are resolved to places in the frame of their payload.
   ///

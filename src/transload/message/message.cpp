@@ -29,6 +29,9 @@ std::vector<Buffer> make_frames(std::span<std::span<std::byte const> const> payl
   expects(payloads.size() == sizes.size() && sizes.size() == layout.places.size(), ErrorKind::failed, [&] {
     return cat("make_frames: ", payloads.size(), " payloads, ", sizes.size(), " sizes, ", layout.places.size(), " places");
   });
+  for (std::size_t p = 0; p < sizes.size(); ++p) {
+    expects(!sizes[p].device, ErrorKind::unsupported, [&] { return cat("payload ", p, " is a GPU's memory, which only the walk over Python objects gathers in this version"); });
+  }
   std::vector<Buffer> frames;
   frames.reserve(layout.frame_nbytes.size());
   std::span<std::byte> pack;
@@ -123,10 +126,6 @@ void open_frames(Header const& header, std::vector<Buffer>& frames, Resource& re
     expects(frames[i].kind() != MemoryKind::device, ErrorKind::unsupported,
             [&] { return cat("frame ", i, ": device memory, this version reads host frames"); });
     stored.push_back(frames[i].bytes());
-  }
-  for (std::size_t p = 0; p < header.payload_kinds.size(); ++p) {
-    expects(header.payload_kinds[p] != static_cast<std::uint8_t>(MemoryKind::device), ErrorKind::unsupported,
-            [&] { return cat("meta !kinds: payload ", p, " is device memory, which this version does not read"); });
   }
   auto unpacked = unpack_frames(header, stored, resource, options);
   for (std::size_t i = 0; i < header.frame_codec.size(); ++i) {

@@ -37,11 +37,12 @@ enum class Op : std::uint8_t {
   pickle = 27,
   error = 28,
   last = 29,
+  device = 30,
 };
 
 /// An op with this bit set takes the next memo number.
 inline constexpr std::uint8_t mark = 0x40;
-inline constexpr std::uint8_t last_op = 29;
+inline constexpr std::uint8_t last_op = 30;
 
 /// Flags of ARRAY and OBJECT_ARRAY.
 namespace array_flags {
@@ -53,7 +54,7 @@ inline constexpr unsigned fortran = 2;
   constexpr std::string_view names[] = {
       "REF",    "VALUE",      "LIST",   "TUPLE", "SET",   "FROZENSET", "RECORD", "OBJECT",       "NAME",   "REDUCE", "NEW",
       "NEW_KW", "ADAPTED",    "BIGINT", "COMPLEX", "TEXT", "BYTES",    "BYTEARRAY", "MEMORYVIEW", "SLICE", "RANGE",  "FLOATS",
-      "ARRAY",  "OBJECT_ARRAY", "SCALAR", "DTYPE", "ARROW", "PICKLE",  "ERROR", "LAST"};
+      "ARRAY",  "OBJECT_ARRAY", "SCALAR", "DTYPE", "ARROW", "PICKLE",  "ERROR", "LAST", "DEVICE"};
   auto const i = static_cast<std::size_t>(op);
   return i < sizeof(names) / sizeof(names[0]) ? names[i] : "?";
 }
