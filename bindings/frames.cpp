@@ -1,6 +1,8 @@
 #include "frames.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "process.hpp"
@@ -122,16 +124,24 @@ void init_frames() {
   exporter_type = reinterpret_cast<PyTypeObject*>(take(PyType_FromSpec(&spec)).release());
 }
 
-Ref Outgoing::frames(Layout const& layout) {
-  auto const payloads = writer_.payloads();
-  auto const sizes = writer_.sizes();
+Ref Outgoing::frames(Layout const& layout, bool keep_on_device) {
   Ref list = take(PyList_New(static_cast<Py_ssize_t>(layout.frame_nbytes.size())));
   std::vector<PyObject*> made(layout.frame_nbytes.size(), nullptr);
   auto const put = [&](std::size_t frame, Ref view) {
     made[frame] = view.get();
     check(PyList_SetItem(list.get(), static_cast<Py_ssize_t>(frame), view.release()));
   };
+  host_frames(layout, put);
+  if (layout.device_frames < layout.frame_nbytes.size()) device_frames(layout, keep_on_device, put);
+  for (std::size_t f = 0; f < made.size(); ++f) {
+    expects(made[f] != nullptr, ErrorKind::failed, [&] { return cat("frame ", f, " was not made"); });
+  }
+  return list;
+}
 
+void Outgoing::host_frames(Layout const& layout, Put const& put) {
+  auto const payloads = writer_.payloads();
+  auto const sizes = writer_.sizes();
   if (layout.has_pack) {
     std::byte* pack = nullptr;
     auto keeper = std::make_shared<Keeper>(Keeper::allocate(layout.frame_nbytes[0], pack));
@@ -152,7 +162,7 @@ Ref Outgoing::frames(Layout const& layout) {
   }
   for (std::size_t p = 0; p < payloads.size(); ++p) {
     Place const& place = layout.places[p];
-    if (place.nframes == 0 || (layout.has_pack && place.frame == 0) || sizes[p].window_of >= 0) continue;
+    if (place.nframes == 0 || (layout.has_pack && place.frame == 0) || sizes[p].window_of >= 0 || sizes[p].device) continue;
     auto keeper = p < keepers_.size() ? keepers_[p] : std::make_shared<Keeper>();
     bool readonly = keeper->readonly;
     for (std::size_t q = 0; q < keepers_.size() && nusers[place.frame] > 1; ++q) {
@@ -169,10 +179,100 @@ Ref Outgoing::frames(Layout const& layout) {
       offset += nbytes;
     }
   }
-  for (std::size_t f = 0; f < made.size(); ++f) {
-    expects(made[f] != nullptr, ErrorKind::failed, [&] { return cat("frame ", f, " was not made"); });
+}
+
+namespace {
+
+/// Copies between one device and wherever else, collected for one pass.
+struct DeviceCopies {
+  std::vector<Copy> copies;
+  std::vector<StreamHandle> streams;
+
+  void add(Copy copy, StreamHandle stream) {
+    copies.push_back(copy);
+    if (stream != 0 && std::find(streams.begin(), streams.end(), stream) == streams.end()) streams.push_back(stream);
   }
-  return list;
+};
+
+}  // namespace
+
+void Outgoing::device_frames(Layout const& layout, bool keep_on_device, Put const& put) {
+  auto const payloads = writer_.payloads();
+  auto const sizes = writer_.sizes();
+  std::size_t const nframes = layout.frame_nbytes.size();
+  std::size_t const packs_end = layout.device_frames + layout.ndevice_packs;
+
+  // Whose memory each payload is. One that is made of the union of several needs all of them.
+  std::vector<std::vector<Keeper const*>> keepers(payloads.size());
+  for (std::size_t p = 0; p < keepers_.size(); ++p) {
+    if (!sizes[p].device) continue;
+    keepers[p].push_back(keepers_[p].get());
+    if (sizes[p].window_of >= 0) keepers[static_cast<std::size_t>(sizes[p].window_of)].push_back(keepers_[p].get());
+  }
+  std::map<int, DeviceCopies> by_device;
+  for (std::size_t p = 0; p < payloads.size(); ++p) {
+    if (sizes[p].device && sizes[p].window_of < 0 && !payloads[p].empty()) (void)by_device[*keepers[p].front()->device];
+  }
+  keep_on_device = keep_on_device && by_device.size() == 1;  // a pack lies on one device
+
+  struct Target {
+    std::byte* host = nullptr;
+    std::uintptr_t device = 0;
+  };
+  std::vector<Target> targets(nframes - layout.device_frames);
+  auto const target = [&](std::size_t frame) -> Target& { return targets[frame - layout.device_frames]; };
+  for (std::size_t f = layout.device_frames; f < (keep_on_device ? packs_end : nframes); ++f) {
+    std::uint64_t const nbytes = layout.frame_nbytes[f];
+    if (keep_on_device) {
+      DeviceMemory memory = allocate_on_device(nbytes, by_device.begin()->first);
+      target(f).device = memory.pointer;
+      if (memory.stream != 0) by_device.begin()->second.streams.push_back(memory.stream);
+      memory.stream = 0;
+      put(f, to_python(std::move(memory)));
+    } else {
+      std::byte* data = nullptr;
+      auto keeper = std::make_shared<Keeper>(Keeper::allocate(nbytes, data));
+      target(f).host = data;
+      if (f < packs_end) std::memset(data, 0, nbytes);  // the gaps
+      put(f, make_exporter(std::move(keeper), data, nbytes, false));
+    }
+  }
+  for (std::size_t p = 0; p < payloads.size(); ++p) {
+    Place const& place = layout.places[p];
+    if (!sizes[p].device || sizes[p].window_of >= 0 || place.nframes == 0) continue;
+    DeviceCopies& moving = by_device[*keepers[p].front()->device];
+    for (Keeper const* keeper : keepers[p]) {
+      if (keeper->stream != 0 && std::find(moving.streams.begin(), moving.streams.end(), keeper->stream) == moving.streams.end()) moving.streams.push_back(keeper->stream);
+    }
+    std::uint64_t at = 0;
+    for (std::uint32_t f = place.frame; f < place.frame + place.nframes; ++f) {
+      std::uint64_t const nbytes = place.nframes == 1 ? place.nbytes : layout.frame_nbytes[f];
+      std::byte const* const from = payloads[p].data() + at;
+      at += nbytes;
+      if (keep_on_device && f >= packs_end) {
+        Ref owners = take(PyTuple_New(static_cast<Py_ssize_t>(keepers[p].size())));
+        bool readonly = true;
+        for (std::size_t k = 0; k < keepers[p].size(); ++k) {
+          readonly = readonly && keepers[p][k]->readonly;
+          check(PyTuple_SetItem(owners.get(), static_cast<Py_ssize_t>(k), Ref::borrow(keepers[p][k]->object.get()).release()));
+        }
+        put(f, to_python({.pointer = reinterpret_cast<std::uintptr_t>(from), .nbytes = nbytes, .device = *keepers[p].front()->device, .stream = keepers[p].front()->stream, .readonly = readonly, .owner = std::move(owners)}));
+        continue;
+      }
+      Target const& into = target(f);
+      void* const to = keep_on_device ? reinterpret_cast<void*>(into.device + place.offset) : into.host + (place.nframes == 1 ? place.offset : 0);
+      moving.copies.push_back({.to = to, .from = from, .nbytes = nbytes});
+    }
+  }
+  Released const released;  // the keepers hold the memory
+  for (auto const& [device, moving] : by_device) {
+    if (moving.copies.empty()) continue;
+    if (keep_on_device) {
+      copy_on_device(moving.copies, device, moving.streams);
+    } else {
+      copy_to_host(moving.copies, device, moving.streams);
+    }
+  }
 }
 
 Incoming::Incoming(Header const& header, PyObject* frames, std::optional<std::uint64_t> most_nbytes) : header_(header) {
@@ -184,6 +284,13 @@ Incoming::Incoming(Header const& header, PyObject* frames, std::optional<std::ui
     Frame& frame = frames_[i];
     frame.exporter = Ref::borrow(PyTuple_GetItem(sequence.get(), static_cast<Py_ssize_t>(i)));
     PyObject* const object = frame.exporter.get();
+    bool const host = PyMemoryView_Check(object) != 0 || PyBytes_Check(object) != 0 || PyByteArray_Check(object) != 0;
+    if (!host && i >= header_.layout.device_frames) {
+      if ((frame.device = exported_device_memory(object))) {
+        frame.nbytes = sizes[i] = as_device_memory(frame.device.get())->nbytes;
+        continue;
+      }
+    }
     if (!PyObject_CheckBuffer(object)) {
       throw Error(ErrorKind::malformed, cat("frame ", i, ": a ", type_name(object), " is no buffer of host memory"));
     }
@@ -204,6 +311,9 @@ Incoming::Incoming(Header const& header, PyObject* frames, std::optional<std::ui
   if (header_.frame_xxh3.empty() && header_.frame_codec.empty()) {
     header_.check_frames(sizes);
     return;
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    expects(!frames_[i].device, ErrorKind::unsupported, [&] { return cat("frame ", i, ": a GPU's memory, where compressed frames or such with checksums have to lie in host memory"); });
   }
   std::vector<std::span<std::byte const>> stored;
   stored.reserve(n);
@@ -299,6 +409,7 @@ Payload Incoming::payload(std::uint64_t p, bool writable, std::size_t align) {
   expects(p < header_.layout.places.size(), ErrorKind::malformed,
           [&] { return cat("payload ", p, " of ", header_.layout.places.size()); });
   Place const& place = header_.layout.places[p];
+  expects(!header_.sizes[p].device, ErrorKind::malformed, [&] { return cat("payload ", p, " is a GPU's memory, where host memory is needed"); });
   if (place.nframes == 0) return {};
   Frame& frame = frames_[place.nframes == 1 ? place.frame : join(place)];
   // The layout aligns payloads inside a frame; only the frame's own start can be off (Dask's tcp puts the first buffer behind its headers).
@@ -310,6 +421,47 @@ Payload Incoming::payload(std::uint64_t p, bool writable, std::size_t align) {
           .offset = place.offset,
           .nbytes = place.nbytes,
           .readonly = frame.readonly};
+}
+
+bool Incoming::came_in_host_memory(std::uint64_t p) const {
+  Place const& place = header_.layout.places.at(p);
+  return place.nframes == 0 || !frames_[place.frame].device;
+}
+
+Ref Incoming::device_payload(std::uint64_t p, int device) {
+  expects(p < header_.layout.places.size(), ErrorKind::malformed,
+          [&] { return cat("payload ", p, " of ", header_.layout.places.size()); });
+  Place const& place = header_.layout.places[p];
+  expects(header_.sizes[p].device, ErrorKind::malformed, [&] { return cat("payload ", p, " is host memory, where a GPU's is needed"); });
+  if (place.nframes == 0) return to_python({.pointer = 0, .nbytes = 0, .device = device, .stream = 0, .readonly = false, .owner = Ref::borrow(Py_None)});
+  if (!brought_) bring_to(device);
+  expects(place.nframes == 1 || joined_[place.frame] != 0, ErrorKind::unsupported, [&] { return cat("payload ", p, " is split over ", place.nframes, " frames of a GPU's memory"); });
+  Frame const& frame = frames_[place.nframes == 1 ? place.frame : joined_[place.frame]];
+  DeviceMemory const& whole = *as_device_memory(frame.device.get());
+  return to_python({.pointer = whole.pointer + place.offset, .nbytes = place.nbytes, .device = whole.device, .stream = whole.stream, .readonly = whole.readonly, .owner = Ref::borrow(frame.device.get())});
+}
+
+/// Brings all device frames that lie in host memory to `device`, or lends them as they are to its host twin.
+void Incoming::bring_to(int device) {
+  brought_ = true;
+  DeviceCopies moving;
+  for (std::size_t p = 0; p < header_.sizes.size(); ++p) {
+    Place const& place = header_.layout.places[p];
+    if (!header_.sizes[p].device || place.nframes == 0 || frames_[place.frame].device) continue;
+    Frame& frame = frames_[place.nframes == 1 ? place.frame : join(place)];
+    if (frame.device) continue;
+    if (device == host_twin) {
+      if (frame.readonly || reinterpret_cast<std::uintptr_t>(frame.data) % Resource::alignment != 0) own(frame);
+      hold(frame);
+      frame.device = to_python({.pointer = reinterpret_cast<std::uintptr_t>(frame.data), .nbytes = frame.nbytes, .device = host_twin, .stream = 0, .readonly = false, .owner = Ref::borrow(frame.exporter.get())});
+      continue;
+    }
+    DeviceMemory memory = allocate_on_device(frame.nbytes, device);
+    moving.add({.to = memory.data(), .from = frame.data, .nbytes = frame.nbytes}, std::exchange(memory.stream, 0));
+    frame.device = to_python(std::move(memory));
+  }
+  Released const released;  // the frames hold their memory
+  if (!moving.copies.empty()) copy_to_device(moving.copies, device, moving.streams);
 }
 
 Message borrowed_message(PyObject* header, PyObject* frames, std::vector<BufferView>& views) {

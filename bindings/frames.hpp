@@ -1,11 +1,13 @@
 #pragma once
 /// Frames at the border to Python: from payloads on the way out, to payloads on the way in.
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "device.hpp"
 #include "py.hpp"
 #include "transload/memory/buffer.hpp"
 #include "transload/message/header.hpp"
@@ -22,6 +24,8 @@ struct Keeper {
   std::shared_ptr<void const> memory;  ///< whatever else holds it
   std::vector<std::shared_ptr<Keeper>> others;  ///< a payload made of the union of several needs all of theirs
   bool readonly = true;
+  std::optional<int> device;  ///< the bytes are of this GPU's memory
+  StreamHandle stream = 0;    ///< and this stream's work so far writes them
 
   /// Writable memory from the process's pool, 64-byte aligned.
   [[nodiscard]] static Keeper allocate(std::size_t nbytes, std::byte*& data);
@@ -33,15 +37,21 @@ class Outgoing {
   explicit Outgoing(HeaderWriter& writer) : writer_(writer) {}
 
   std::uint32_t add(std::span<std::byte const> bytes, Keeper keeper) {
+    bool const on_device = keeper.device.has_value();
     keepers_.push_back(std::make_shared<Keeper>(std::move(keeper)));
-    return writer_.add_payload(bytes);
+    return on_device ? writer_.add_device_payload(bytes) : writer_.add_payload(bytes);
   }
 
   /// The frames as a list of 1-D byte memoryviews: the pack is gathered, large payloads are borrowed with their keepers.
-  /// A borrowed frame is writable where its source is. Call after `writer.finish`.
-  [[nodiscard]] Ref frames(Layout const& layout);
+  /// A borrowed frame is writable where its source is. Those of a GPU's memory stay there as DeviceMemory (`keep_on_device`), else all are
+  /// copied to host memory in one pass. Call after `writer.finish`.
+  [[nodiscard]] Ref frames(Layout const& layout, bool keep_on_device);
 
  private:
+  using Put = std::function<void(std::size_t frame, Ref object)>;
+  void host_frames(Layout const& layout, Put const& put);
+  void device_frames(Layout const& layout, bool keep_on_device, Put const& put);
+
   HeaderWriter& writer_;
   std::vector<std::shared_ptr<Keeper>> keepers_;
 };
@@ -68,6 +78,12 @@ class Incoming {
   /// read-only frame, or when it lies off `align` (a power of two). A copy of the pack serves all its payloads.
   [[nodiscard]] Payload payload(std::uint64_t p, bool writable, std::size_t align);
 
+  /// Payload `p`, of a GPU's memory, as DeviceMemory: where it is, or on `device` when it came in host memory: then all such frames are brought
+  /// there by one pass. `host_twin` leaves those where they are.
+  [[nodiscard]] Ref device_payload(std::uint64_t p, int device);
+  /// Whether payload `p`, of a GPU's memory, came in host memory.
+  [[nodiscard]] bool came_in_host_memory(std::uint64_t p) const;
+
   [[nodiscard]] std::uint64_t copies() const noexcept { return copies_; }
 
  private:
@@ -78,17 +94,20 @@ class Incoming {
     std::uint64_t nbytes = 0;
     bool readonly = false;
     bool held = false;  ///< the exporter keeps its memory where it is
+    Ref device;         ///< DeviceMemory: the frame is in a GPU's memory, or was brought there
   };
 
   static void hold(Frame& frame);
   static void replace(Frame& frame, Buffer whole);
   void own(Frame& frame);
   std::size_t join(Place const& place);
+  void bring_to(int device);
 
   Header const& header_;
   std::vector<Frame> frames_;
   std::vector<std::uint32_t> joined_;  ///< index of a split payload's joined frame by its first frame; 0: not joined yet
   std::uint64_t copies_ = 0;
+  bool brought_ = false;  ///< frames of a GPU's memory are where they are wanted
 };
 
 /// A 1-D memoryview of bytes that `keeper` holds.

@@ -49,6 +49,7 @@ nb::object encode_object(nb::handle object, nb::handle listed, std::optional<std
   return guarded([&] {
     Families const families = families_of(listed.ptr());
     EncodeOptions const options{.host = families.host || families.cuda,
+                                .cuda = families.cuda,
                                 .names = families.names || families.pickle,
                                 .pickle = families.pickle,
                                 .limits = pack_limit ? std::optional(LayoutLimits{.pack_limit = *pack_limit}) : std::nullopt,
@@ -58,14 +59,14 @@ nb::object encode_object(nb::handle object, nb::handle listed, std::optional<std
   });
 }
 
-nb::object decode_object(nb::handle header, nb::handle frames, nb::handle listed, std::optional<std::uint64_t> most_nbytes) {
+nb::object decode_object(nb::handle header, nb::handle frames, nb::handle listed, std::optional<std::uint64_t> most_nbytes, std::optional<int> device) {
   return guarded([&] {
     Families const families = families_of(listed.ptr());
     // Another thread, or another process where it lies in shared memory, could change the header between a check and its use; bytes cannot change.
     BufferView const view(header.ptr(), PyBUF_SIMPLE);
     std::vector<std::byte> copy;
     if (PyBytes_CheckExact(header.ptr()) == 0) copy.assign(view.bytes().begin(), view.bytes().end());
-    return decode(copy.empty() ? view.bytes() : std::span<std::byte const>(copy), frames.ptr(), {.host = families.host || families.cuda, .names = families.names || families.pickle, .pickle = families.pickle, .most_nbytes = most_nbytes});
+    return decode(copy.empty() ? view.bytes() : std::span<std::byte const>(copy), frames.ptr(), {.host = families.host || families.cuda, .names = families.names || families.pickle, .pickle = families.pickle, .device = device, .most_nbytes = most_nbytes});
   });
 }
 
@@ -128,16 +129,16 @@ void bind_graph(nb::module_& module) {
   module.def("encode", &encode_object, nb::arg("object").none(), nb::arg("families"), nb::arg("pack_limit") = nb::none(),
              nb::arg("record") = nb::none(),
              nb::sig("def encode(object: object, families: typing.Iterable[str], pack_limit: int | None = None, "
-                     "record: list[list[object]] | None = None) -> tuple[bytes, list[memoryview], tuple[str, ...]]"),
+                     "record: list[list[object]] | None = None) -> tuple[bytes, list[typing.Any], tuple[str, ...]]"),
              "Encodes an object: (header, frames, families used).");
   module.def("forbid_pickle", [](bool on) { globals().pickle_forbidden = on; }, nb::arg("on"), nb::sig("def forbid_pickle(on: bool) -> None"),
              "Whether family pickle is refused from now on, whatever a call lists.");
   module.def("pickle_is_forbidden", [] { return globals().pickle_forbidden; }, nb::sig("def pickle_is_forbidden() -> bool"), "What forbid_pickle said last.");
   module.def("encode_error", [](std::string_view text) { return guarded([&] { return encode_error(text); }); }, nb::arg("text"),
              nb::sig("def encode_error(text: str) -> bytes"), "The header of a message that makes its receiver raise.");
-  module.def("decode", &decode_object, nb::arg("header"), nb::arg("frames"), nb::arg("families"), nb::arg("most_nbytes") = nb::none(),
-             nb::sig("def decode(header: object, frames: object, families: typing.Iterable[str], most_nbytes: int | None = None) -> object"),
-             "Rebuilds the object of a message; more than `most_nbytes` of compressed frames are refused.");
+  module.def("decode", &decode_object, nb::arg("header"), nb::arg("frames"), nb::arg("families"), nb::arg("most_nbytes") = nb::none(), nb::arg("device") = nb::none(),
+             nb::sig("def decode(header: object, frames: object, families: typing.Iterable[str], most_nbytes: int | None = None, device: int | None = None) -> object"),
+             "Rebuilds the object of a message; more than `most_nbytes` of compressed frames are refused. A GPU's memory goes to `device`: None for the current one, HOST_TWIN for none.");
   module.def("charge", [](std::uint64_t nbytes) { (void)guarded([&] { charge_copy(nbytes); return Ref::borrow(Py_None); }); }, nb::arg("nbytes"),
              nb::sig("def charge(nbytes: int) -> None"),
              "Counts bytes or items that a stand-in or an adapter copies out of its arguments; raises Malformed when a decode copies more than its message has.");

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "py.hpp"
+#include "transload/memory/device.hpp"
 #include "transload/message/layout.hpp"
 
 namespace transload::py {
@@ -22,6 +23,7 @@ class UntrustedName : public std::runtime_error {
 
 struct EncodeOptions {
   bool host = true;            ///< walk the object; else it is pickled whole
+  bool cuda = false;           ///< a GPU's memory stays there, as frames of family cuda; else its bytes come to host memory
   bool names = true;           ///< names that are not trusted are allowed
   bool pickle = true;          ///< so are objects that only pickle takes; implies `names`
   std::optional<LayoutLimits> limits;  ///< what is packed and split; nothing: as default_limits finds best
@@ -48,6 +50,7 @@ struct DecodeOptions {
   bool host = true;     ///< allow family host; else only a pickle of the whole object, or an error
   bool names = false;   ///< names that are not trusted are imported and used as the bytes say: whoever sent them is trusted
   bool pickle = false;  ///< allow family pickle: pickles are run; implies `names`
+  std::optional<int> device = {};  ///< where a GPU's memory goes; nothing: the current device. `host_twin`: it stays in host memory
   std::optional<std::uint64_t> most_nbytes = {};  ///< that compressed frames may claim together; nothing: the machine's memory
 };
 

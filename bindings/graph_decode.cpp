@@ -18,6 +18,7 @@
 #include "trees.hpp"
 #include "transload/adapters/place.hpp"
 #include "transload/base/error.hpp"
+#include "transload/memory/cuda.hpp"
 #include "transload/base/limits.hpp"
 #include "transload/memory/fresh.hpp"
 #include "transload/message/header.hpp"
@@ -618,6 +619,11 @@ class Decoder {
         fill_fresh(PyByteArray_AsString(bytearray.get()), content.bytes);
         return remembered(number, std::move(bytearray));
       }
+      case Op::device: {
+        exactly(2);
+        std::size_t const number = open(marked);
+        return remembered(number, device_memory(at));
+      }
       case Op::memoryview: {
         exactly(4);
         std::size_t const number = open(marked);
@@ -1151,6 +1157,20 @@ class Decoder {
     if (copied_ > frames_nbytes_) {
       Reader::fail_at(at, cat("objects that copy their payloads take ", copied_, " bytes, the frames have ", frames_nbytes_));
     }
+  }
+
+  [[gnu::noinline]] Ref device_memory(std::size_t at) {
+    auto const p = reader_.count("DEVICE payload", limits::table_entries);
+    bool const readonly = reader_.boolean("DEVICE readonly");
+    if (p >= header_.sizes.size()) Reader::fail_at(at, cat("payload ", p, " of ", header_.sizes.size()));
+    bool const here = !incoming_.came_in_host_memory(p);
+    if (!options_.device && !here && device_count() == 0) {
+      raise(ErrorKind::unsupported, cat(place_in_object(bytes_, header_, at), ": memory of a GPU, and no GPU can be used here; device=\"host\" leaves it in host memory"));
+    }
+    Ref memory = incoming_.device_payload(p, options_.device ? *options_.device : here ? host_twin : current_device());
+    if (!readonly) return memory;
+    DeviceMemory const& whole = *as_device_memory(memory.get());
+    return to_python({.pointer = whole.pointer, .nbytes = whole.nbytes, .device = whole.device, .stream = whole.stream, .readonly = true, .owner = Ref::borrow(memory.get())});
   }
 
   [[gnu::noinline]] Ref payload_as_bytes(std::uint64_t p) {

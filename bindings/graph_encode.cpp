@@ -145,7 +145,7 @@ class Memo {
 /// How objects of a class are written; found once a class and message.
 enum class Kind : std::uint8_t {
   set, frozenset, bytearray, complex, slice, range, memoryview, pickle_buffer, name, ndarray, scalar, dtype, adapted,
-  arrow, plain, reduce
+  arrow, device, plain, reduce
 };
 
 /// A set of keys under which values were written, by identity of the key objects.
@@ -189,7 +189,7 @@ class Encoder {
     Encoded encoded;
     encoded.header = take(PyBytes_FromStringAndSize(reinterpret_cast<char const*>(header.bytes().data()),
                                                     static_cast<Py_ssize_t>(header.size())));
-    encoded.frames = outgoing_.frames(layout);
+    encoded.frames = outgoing_.frames(layout, options_.cuda);
     auto const families = writer_.families();
     encoded.families = take(PyTuple_New(static_cast<Py_ssize_t>(families.size())));
     for (std::size_t i = 0; i < families.size(); ++i) {
@@ -243,6 +243,7 @@ class Encoder {
         case Kind::dtype: dtype(o, shared, at); break;
         case Kind::adapted: adapted(o, info, shared, at); break;
         case Kind::arrow: arrow(o, info, shared, at); break;
+        case Kind::device: device(o, shared, at); break;
         case Kind::plain: plain(o, info, shared, at); break;
         case Kind::reduce: reduce(o, info, shared, at); break;
       }
@@ -379,6 +380,21 @@ class Encoder {
     keeper.readonly = view->readonly != 0;
     keeper.view = std::move(view);
     out_.unsigned_integer(outgoing_.add(content, std::move(keeper)));
+  }
+
+  [[gnu::noinline]] void device(PyObject* o, bool shared, Step const* at) {
+    DeviceMemory const& memory = *as_device_memory(o);
+    remember(o, shared, begin(Op::device, 2, shared));
+    Keeper keeper;
+    keeper.object = Ref::borrow(o);
+    keeper.device = memory.device;
+    keeper.stream = memory.stream;
+    keeper.readonly = memory.readonly;
+    std::uint32_t const payload = outgoing_.add({static_cast<std::byte const*>(memory.data()), memory.nbytes}, std::move(keeper));
+    out_.unsigned_integer(payload);
+    out_.boolean(memory.readonly);
+    if (options_.cuda) writer_.add_family("cuda");
+    note(at, o, "device memory", options_.cuda ? "cuda" : "host", {&payload, 1}, memory.nbytes, options_.cuda ? "" : "family cuda is not among the families: the bytes come to host memory");
   }
 
   [[gnu::noinline]] void memoryview(PyObject* o, bool shared, Step const* at) {
@@ -1315,6 +1331,10 @@ class Encoder {
         info.kind = builtin.kind;
         return;
       }
+    }
+    if (t == device_memory_type()) {
+      info.kind = Kind::device;
+      return;
     }
     if (cls == g.pickle_buffer_type) {
       info.kind = Kind::pickle_buffer;

@@ -58,8 +58,9 @@ nb::object copied(nb::handle buffers) {
 
 std::uint64_t nbytes_of(PyObject* frame) {
   if (PyBytes_CheckExact(frame) != 0) return static_cast<std::uint64_t>(PyBytes_Size(frame));
-  if (PyObject_CheckBuffer(frame) != 0) return static_cast<std::uint64_t>(BufferView(frame, PyBUF_FULL_RO)->len);
-  Ref const nbytes = attr(frame, "nbytes");
+  bool const plain = PyMemoryView_Check(frame) != 0 || PyByteArray_CheckExact(frame) != 0;
+  Ref const nbytes = plain ? Ref() : try_attr(frame, "nbytes");  // a GPU's array has it, and a buffer that cannot be had
+  if (!nbytes) return static_cast<std::uint64_t>(BufferView(frame, PyBUF_FULL_RO)->len);
   std::uint64_t const n = PyLong_AsUnsignedLongLong(nbytes.get());
   if (PyErr_Occurred() != nullptr) throw Raised{};
   return n;

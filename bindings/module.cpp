@@ -18,6 +18,7 @@ NB_MODULE(_core, module) {
              "How many GPUs this process can use; 0 without CUDA in the build, a driver or a device.");
   transload::py::bind_graph(module);
   transload::py::bind_dask_codec(module);
+  transload::py::bind_device(module);
   transload::py::bind_checks(module);
   transload::py::bind_container(module);
   transload::py::bind_memory(module);

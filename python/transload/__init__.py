@@ -7,8 +7,8 @@
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from . import _defaults, _process
-from ._core import FORMAT_VERSION, __version__, built_with_cuda, device_count
+from . import _defaults, _gpu, _process
+from ._core import FORMAT_VERSION, DeviceMemory, __version__, built_with_cuda, device_count
 from ._errors import Disconnected, Error, Exhausted, Failed, Malformed, Unsupported, Untrusted
 from ._files import load, save
 from ._message import Message, deserialize, dumps, loads, serialize
@@ -34,6 +34,7 @@ del _class, _defaults, _process
 
 __all__ = [
     "FORMAT_VERSION",
+    "DeviceMemory",
     "Disconnected",
     "Error",
     "Exhausted",

@@ -17,6 +17,8 @@ def _importer(*modules: str) -> None:
 _tables.trusted.update(NAMES)
 for _module in ("lightgbm", "numpy", "pandas", "pyarrow", "sklearn", "treelite"):
     register_lazy(_module, lambda module=_module: _importer(module))  # type: ignore[misc]
+for _module, _adapters in {"cupy": "cupy", "cupyx": "cupy", "numba": "numba", "rmm": "rmm", "torch": "torch"}.items():
+    register_lazy(_module, lambda adapters=_adapters: _importer(adapters))  # type: ignore[misc]
 register_lazy("dateutil", lambda: _importer("pandas"))
 register_lazy("scipy", lambda: _importer("scipy", "scipy_spatial", "scipy_interpolate", "scipy_stats"))
 for _module in {"standard", *(name.partition(":")[0].partition(".")[0] for name in standard.NAMES)}:

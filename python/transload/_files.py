@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import _core
-from ._message import DECODE_FAMILIES, FAMILIES, Message, deserialize, serialize
+from ._message import DECODE_FAMILIES, FAMILIES, Message, deserialize, serialize, in_host_memory
 
 
 def _bytes(path: str | os.PathLike[str]) -> bytes:
@@ -56,7 +56,7 @@ def save(
     >>> load(path)["weights"].sum()
     np.float64(1000000.0)
     """
-    message = serialize(obj, [family for family in families if family != "error"], compression=compression, level=level)
+    message = serialize(obj, [family for family in in_host_memory(families) if family != "error"], compression=compression, level=level)
     _core.save(_bytes(path), message.header, message.frames, sync)
     return message.nbytes
 
@@ -67,6 +67,7 @@ def load(
     *,
     check: bool = True,
     most_nbytes: int | None = None,
+    device: int | str | None = None,
 ) -> Any:
     """Read an object that `save` wrote.
 
@@ -83,13 +84,15 @@ def load(
         Compare the checksum of every frame first, which reads the whole file. The header's is always compared.
     most_nbytes : int, optional
         As in `deserialize`: what compressed frames may claim.
+    device : int, "host" or None
+        As in `deserialize`: where a GPU's memory goes.
 
     Raises
     ------
     Malformed
         For a file that is no container, is damaged or cut short; the text names field and offset.
     """
-    return deserialize(read(path, check=check), families, most_nbytes=most_nbytes)
+    return deserialize(read(path, check=check), families, most_nbytes=most_nbytes, device=device)
 
 
 def read(path: str | os.PathLike[str], *, check: bool = True) -> Message:

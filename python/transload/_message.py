@@ -22,6 +22,10 @@ def _pickle_buffer(frame: Buffer) -> Any:
     return PickleBuffer(frame)
 
 
+def _frames_nbytes(frames: Sequence[Buffer]) -> int:
+    return sum(frame.nbytes if isinstance(frame, _core.DeviceMemory) else memoryview(frame).nbytes for frame in frames)
+
+
 class Message:
     """A header and its frames.
 
@@ -52,7 +56,7 @@ class Message:
     @property
     def nbytes(self) -> int:
         """Bytes of header and frames together."""
-        return memoryview(self.header).nbytes + sum(memoryview(frame).nbytes for frame in self.frames)
+        return memoryview(self.header).nbytes + _frames_nbytes(self.frames)
 
     @property
     def raw_nbytes(self) -> int:
@@ -153,13 +157,30 @@ def serialize(
     >>> small.codecs, small.nbytes < small.raw_nbytes / 2
     (('lz4',), True)
     """
-    encoded = _encoded(obj, families)
-    if compression is not None or checksum or level is not None:
-        encoded = _stored(encoded, compression, level, checksum)
-    return Message(*encoded)
+    return Message(*_parts(obj, families, compression, level, checksum))
 
 
-def deserialize(message: Message, families: Iterable[str] = DECODE_FAMILIES, *, most_nbytes: int | None = None) -> Any:
+def _parts(
+    obj: object, families: Iterable[str], compression: str | None, level: int | None, checksum: bool
+) -> tuple[bytes, list[Any], tuple[str, ...]]:
+    if compression is None and not checksum and level is None:
+        return _encoded(obj, families)
+    return _stored(_encoded(obj, in_host_memory(families)), compression, level, checksum)
+
+
+def in_host_memory(families: Iterable[str]) -> list[str]:
+    """Families for frames that are looked into or written to a file: a GPU's memory comes to host memory."""
+    names = ["host" if family == "cuda" else family for family in families]
+    return [name for i, name in enumerate(names) if name not in names[:i]]
+
+
+def deserialize(
+    message: Message,
+    families: Iterable[str] = DECODE_FAMILIES,
+    *,
+    most_nbytes: int | None = None,
+    device: int | str | None = None,
+) -> Any:
     """Rebuild the object of a message.
 
     Parameters
@@ -172,6 +193,9 @@ def deserialize(message: Message, families: Iterable[str] = DECODE_FAMILIES, *, 
     most_nbytes : int, optional
         Bytes that compressed frames may claim together; a message that claims more raises `Exhausted` before one is opened.
         None: the memory of this machine.
+    device : int, "host" or None
+        Where a GPU's memory goes that comes in host memory: a device by its number, None for the current one. ``"host"`` leaves it in
+        host memory and rebuilds arrays of GPU libraries as NumPy's, for machines without a GPU.
 
     Returns
     -------
@@ -191,7 +215,17 @@ def deserialize(message: Message, families: Iterable[str] = DECODE_FAMILIES, *, 
     >>> deserialize(serialize([1, (2.5, {"three"})]))
     [1, (2.5, {'three'})]
     """
-    return _core.decode(message.header, message.frames, families, most_nbytes)
+    return _core.decode(message.header, message.frames, families, most_nbytes, _device_number(device))
+
+
+def _device_number(device: int | str | None) -> int | None:
+    if device is None:
+        return None
+    if device == "host":
+        return int(_core.HOST_TWIN)
+    if not isinstance(device, int) or device < 0:
+        raise ValueError(f"device {device!r} is neither a number nor 'host'")
+    return device
 
 
 def dumps(
@@ -208,13 +242,17 @@ def dumps(
     >>> loads([header])
     'text'
     """
-    encoded = _encoded(obj, families)
-    if compression is not None or checksum or level is not None:
-        encoded = _stored(encoded, compression, level, checksum)
-    return [encoded[0], *encoded[1]]
+    header, frames, _ = _parts(obj, families, compression, level, checksum)
+    return [header, *frames]
 
 
-def loads(frames: Sequence[Buffer], families: Iterable[str] = DECODE_FAMILIES, *, most_nbytes: int | None = None) -> Any:
+def loads(
+    frames: Sequence[Buffer],
+    families: Iterable[str] = DECODE_FAMILIES,
+    *,
+    most_nbytes: int | None = None,
+    device: int | str | None = None,
+) -> Any:
     """As `deserialize`, from a list of the header and the frames, bytes-like of any kind.
 
     >>> loads([bytes(part) for part in dumps({1: "one"})])
@@ -222,4 +260,4 @@ def loads(frames: Sequence[Buffer], families: Iterable[str] = DECODE_FAMILIES, *
     """
     if len(frames) == 0:
         raise ValueError("no frames: the first is the header")
-    return _core.decode(frames[0], frames[1:], families, most_nbytes)
+    return _core.decode(frames[0], frames[1:], families, most_nbytes, _device_number(device))

@@ -1,0 +1,90 @@
+"""What the adapters of GPU libraries share: an array is (memory, dtype, shape, strides, offset), and comes back where its memory is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._gpu import span_of, stream_of
+
+Layout = tuple[Any, ...]
+
+MOST = 1 << 62
+MOST_DIMENSIONS = 64
+
+
+class Shaped:
+    """An array by CUDA's interface, over memory that `owner` keeps."""
+
+    def __init__(self, memory: _core.DeviceMemory, typestr: str, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int) -> None:
+        self.owner = memory
+        self.__cuda_array_interface__ = {
+            "version": 3,
+            "typestr": typestr,
+            "shape": shape,
+            "strides": strides,
+            "data": (memory.pointer + offset, memory.readonly),
+            "stream": memory.stream or None,
+        }
+
+
+def parts_of(obj: object, interface: dict[str, Any], device: int, compact: Any) -> Layout:
+    """Return the parts of an array that exports `interface`: its memory from the first byte that it shows to the last.
+
+    A view that shows less than half of that is made compact before, by `compact(obj)`.
+    """
+    dtype = np.dtype(interface.get("descr") if interface["typestr"][1] == "V" and len(interface.get("descr") or ()) > 1 else interface["typestr"])
+    shape = tuple(interface["shape"])
+    strides = interface.get("strides")
+    low, high = span_of(interface)
+    count = 1
+    for n in shape:
+        count *= n
+    if high - low > 2 * count * dtype.itemsize + 4096:
+        obj = compact(obj)
+        interface = obj.__cuda_array_interface__  # type: ignore[attr-defined]
+        strides = interface.get("strides")
+        low, high = span_of(interface)
+    pointer, readonly = interface["data"]
+    memory = _core.DeviceMemory((pointer or 0) + low, high - low, device, obj, stream_of(interface), bool(readonly))
+    return (memory, dtype, shape) if strides is None else (memory, dtype, shape, tuple(strides), -low)
+
+
+def checked(value: Any) -> tuple[_core.DeviceMemory, np.dtype[Any], tuple[int, ...], tuple[int, ...] | None, int]:
+    """Return the parts of an array, which lies in its memory."""
+    if type(value) is not tuple or len(value) not in (3, 5):
+        raise ValueError("an array of a GPU has 3 or 5 parts")
+    memory, dtype, shape, *more = value
+    strides, offset = more or (None, 0)
+    if type(memory) is not _core.DeviceMemory:
+        raise ValueError("the memory of an array is no memory of a GPU")  # noqa: TRY004  the bytes are wrong
+    if not isinstance(dtype, np.dtype) or dtype.hasobject:
+        raise ValueError("an array of a GPU has no such dtype")
+    if type(shape) is not tuple or len(shape) > MOST_DIMENSIONS:
+        raise ValueError("the shape of an array is no tuple of lengths")
+    count = 1
+    for n in shape:
+        if type(n) is not int or not 0 <= n < MOST:
+            raise ValueError("the shape of an array is no tuple of lengths")
+        count *= n
+    if strides is None:
+        low, high = 0, count * dtype.itemsize
+    else:
+        if type(strides) is not tuple or len(strides) != len(shape) or not all(type(n) is int and abs(n) < MOST for n in strides):
+            raise ValueError("the strides of an array do not fit its shape")
+        low, high = span_of({"typestr": f"|V{dtype.itemsize}", "shape": shape, "strides": strides})
+    if type(offset) is not int or not 0 <= offset <= memory.nbytes or offset + low < 0 or offset + high > memory.nbytes:
+        raise ValueError(f"an array of shape {shape} does not fit into {memory.nbytes} bytes")
+    return memory, dtype, shape, strides, offset
+
+
+def on_host(memory: _core.DeviceMemory) -> bool:
+    """Whether the receiver asked for host memory in place of a GPU's."""
+    return memory.device == _core.HOST_TWIN
+
+
+def host_array(memory: _core.DeviceMemory, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int) -> np.ndarray[Any, Any]:
+    """Return the NumPy array of these parts."""
+    return np.ndarray(shape, dtype, memory.host_view(), offset, strides)

@@ -1,0 +1,123 @@
+"""CuPy: arrays, and the sparse matrices of cupyx. Their memory travels as frames of family cuda, or in host memory.
+
+A receiver that asked for host memory gets NumPy arrays and SciPy matrices. Neither CuPy nor cupyx is imported before an object of theirs is met.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._registry import register_named
+from ._checks import need
+from ._device import checked, host_array, on_host, parts_of
+
+# ── arrays ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _encode_array(a: Any) -> tuple[Any, ...]:
+    cupy = sys.modules["cupy"]
+    stream = cupy.cuda.get_current_stream().ptr or 1
+    flags = a.flags
+    if flags.c_contiguous:
+        return _core.DeviceMemory(a.data.ptr, a.nbytes, a.data.device_id, a, stream), a.dtype, a.shape
+    interface = {"typestr": f"|V{a.itemsize}", "shape": a.shape, "strides": a.strides, "data": (a.data.ptr, False), "version": 3, "stream": stream}
+    parts = parts_of(a, interface, a.data.device_id, lambda array: array.copy(order="C"))
+    return parts[0], a.dtype, *parts[2:]
+
+
+def _decode_array(value: Any) -> Any:
+    memory, dtype, shape, strides, offset = checked(value)
+    if on_host(memory):
+        return host_array(memory, dtype, shape, strides, offset)
+    import cupy
+
+    if memory.nbytes == 0:
+        return cupy.empty(shape, dtype)
+    unowned = cupy.cuda.UnownedMemory(memory.pointer, memory.nbytes, memory, memory.device)
+    return cupy.ndarray(shape, dtype, cupy.cuda.MemoryPointer(unowned, offset), strides)
+
+
+register_named(["cupy:ndarray", "cupy._core.core:ndarray"], "cupy.ndarray", _encode_array, _decode_array)
+
+
+# ── sparse matrices ──────────────────────────────────────────────────────────────────────────────────────────
+
+_ARRAYS = {"csr": ("data", "indices", "indptr"), "csc": ("data", "indices", "indptr"), "coo": ("data", "row", "col"), "dia": ("data", "offsets")}
+_CLASSES = tuple(f"{form}_{kind}" for form in _ARRAYS for kind in ("matrix", "array"))
+_FLAGS = ("_has_canonical_format", "_has_sorted_indices", "has_canonical_format")
+_NOT_SENT = ("_descr",)  # a handle of cuSPARSE, made anew
+
+
+def _encode_sparse(matrix: Any) -> tuple[Any, ...]:
+    arrays = _ARRAYS[matrix.format]
+    own = vars(matrix)
+    others = set(own) - {*arrays, *_FLAGS, *_NOT_SENT, "_shape", "maxprint"}
+    if others or not all(name in own for name in arrays):
+        raise NotImplementedError(f"a {type(matrix).__qualname__} with attributes {', '.join(sorted(own))}")
+    flags = {name: bool(own[name]) for name in _FLAGS if name in own}
+    if "maxprint" in own:
+        flags["maxprint"] = int(own["maxprint"])
+    return type(matrix).__name__, tuple(map(int, matrix.shape)), tuple(own[name] for name in arrays), flags
+
+
+def _decode_sparse(value: Any) -> Any:
+    need(type(value) is tuple and len(value) == 4, "a sparse matrix has 4 parts")
+    name, shape, arrays, flags = value
+    need(type(name) is str and name in _CLASSES, "no class of sparse matrices")
+    form = name[:3]
+    need(type(shape) is tuple and len(shape) == 2 and all(type(n) is int and 0 <= n < 1 << 62 for n in shape), "the shape of a sparse matrix")
+    need(type(arrays) is tuple and len(arrays) == len(_ARRAYS[form]), "the arrays of a sparse matrix")
+    for flag, setting in flags.items() if type(flags) is dict else ((None, None),):
+        need((flag in _FLAGS and type(setting) is bool) or (flag == "maxprint" and type(setting) is int), "the flags of a sparse matrix")
+    if isinstance(arrays[0], np.ndarray):
+        import scipy.sparse as sparse
+
+        xp: Any = np
+    else:
+        import cupy as xp
+        import cupyx.scipy.sparse as sparse
+
+    need(all(isinstance(array, xp.ndarray) for array in arrays), "the arrays of a sparse matrix do not lie in one kind of memory")
+    _look_at(form, shape, arrays, xp)
+    cls = getattr(sparse, name)
+    if xp is np:
+        return cls((arrays[0], (arrays[1], arrays[2])) if form == "coo" else arrays, shape=shape)
+    matrix = cls.__new__(cls)
+    vars(matrix).update(zip(_ARRAYS[form], arrays, strict=True))
+    matrix._shape = shape
+    if form in ("csr", "csc"):
+        from cupyx import cusparse
+
+        matrix._descr = cusparse.MatDescriptor.create()
+    vars(matrix).update(flags)
+    return matrix
+
+
+def _look_at(form: str, shape: tuple[int, int], arrays: tuple[Any, ...], xp: Any) -> None:
+    """Refuse indices that point outside of the matrix: the kernels follow them as they are."""
+    data, *rest = arrays
+    need(all(array.dtype.kind == "i" and array.ndim == 1 for array in rest), "indices are integers in one dimension")
+    if form == "dia":
+        need(data.ndim == 2 and len(data) == len(rest[0]), "diagonals and offsets do not fit")
+        return
+    need(data.ndim == 1, "the data of a sparse matrix have one dimension")
+    if form == "coo":
+        row, col = rest
+        need(len(data) == len(row) == len(col), "data and indices do not fit")
+        limits = ((row, shape[0]), (col, shape[1]))
+    else:
+        indices, indptr = rest
+        major, minor = shape if form == "csr" else shape[::-1]
+        need(len(data) == len(indices) and len(indptr) == major + 1 and indices.dtype == indptr.dtype, "data and indices do not fit")
+        fits = (indptr[:1] == 0) & (indptr[-1:] == len(indices)) & (indptr[1:] >= indptr[:-1]).all()
+        need(bool(fits.all()), "the index pointers of a sparse matrix")
+        limits = ((indices, minor),)
+    for index, most in limits:
+        need(len(index) == 0 or bool((index.min() >= 0) & (index.max() < most)), "an index outside of the matrix")
+
+
+register_named([f"cupyx.scipy.sparse._{name[:3]}:{name}" for name in _CLASSES], "cupyx.sparse", _encode_sparse, _decode_sparse)

@@ -1,0 +1,31 @@
+"""numba: arrays on a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _core
+from .._registry import register_named
+from ._device import Shaped, checked, host_array, on_host, parts_of
+
+
+def _encode(array: Any) -> tuple[Any, ...]:
+    interface = array.__cuda_array_interface__
+    pointer = interface["data"][0]
+    device = _core.device_of(pointer) if pointer else _core.current_device()
+    parts = parts_of(array, interface, device, lambda view: view)
+    return parts[0], array.dtype, *parts[2:]
+
+
+def _decode(value: Any) -> Any:
+    memory, dtype, shape, strides, offset = checked(value)
+    if on_host(memory):
+        return host_array(memory, dtype, shape, strides, offset)
+    from numba import cuda
+
+    if memory.nbytes == 0:
+        return cuda.device_array(shape, dtype)
+    return cuda.as_cuda_array(Shaped(memory, dtype.str, shape, strides, offset), sync=False)
+
+
+register_named(["numba.cuda.cudadrv.devicearray:DeviceNDArray"], "numba.device_array", _encode, _decode)
