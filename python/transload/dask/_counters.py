@@ -26,6 +26,8 @@ from typing import Any
 
 from distributed.comm.addressing import get_address_host
 
+from .. import _core
+
 __all__ = [
     "Counters",
     "Links",
@@ -112,7 +114,7 @@ def packed_by_dask(frame: Any, nbytes: int) -> None:
     waiting = getattr(_inside, "offered", None)
     if waiting and waiting[0] == id(frame):
         waiting.popleft()
-        if saved := memoryview(frame).nbytes - nbytes:
+        if saved := _core.frames_nbytes((frame,)) - nbytes:
             counters.saved(_inside.row, saved)
 
 

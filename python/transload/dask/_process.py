@@ -501,7 +501,7 @@ def _counting_compressor(stock: Any) -> Any:
     @functools.wraps(stock)
     def maybe_compress(payload: Any, **kwargs: Any) -> Any:
         name, stored = stock(payload, **kwargs)
-        packed_by_dask(payload, memoryview(stored).nbytes)
+        packed_by_dask(payload, _core.frames_nbytes((stored,)))
         return name, stored
 
     return maybe_compress

@@ -237,7 +237,7 @@ def encode(
         return _counted(stock, x, where, serializers=serializers, on_error=on_error, context=context, size=size)
     try:
         with _metered("serialize"):
-            return _ours(value, pickle, where, context)
+            return _ours(value, pickle, where, context, cuda=_takes_cuda(serializers, context))
     except Exception as error:
         reason = error
     if pickle and not transload.is_strict():
@@ -279,8 +279,18 @@ def encode_spilled(stock: Any, x: Any, kwargs: dict[str, Any], *, speaking: bool
     return _counted(stock, x, "spill", **kwargs)
 
 
-def _ours(value: object, pickle: bool, where: str, context: dict[str, Any] | None) -> tuple[dict[str, Any], list[Any]]:
-    head, frames, families = _core.encode(value, _BOTH if pickle and not is_strict() else _HOST)
+def _takes_cuda(serializers: Sequence[str] | None, context: dict[str, Any] | None) -> bool:
+    """Tell whether a GPU's memory can stay there on its way, as on UCX: the receiver asked for family "cuda", or is on such a connection."""
+    if serializers is not None:
+        return "cuda" in serializers
+    return str(((context or {}).get("recipient") or {}).get("address", "")).startswith("ucx")
+
+
+def _ours(
+    value: object, pickle: bool, where: str, context: dict[str, Any] | None, *, cuda: bool = False
+) -> tuple[dict[str, Any], list[Any]]:
+    families: tuple[str, ...] = _BOTH if pickle and not is_strict() else _HOST
+    head, frames, families = _core.encode(value, ("cuda", *families) if cuda else families)
     header: dict[str, Any] = {"serializer": MARKER, "road": where}
     raw = stored = len(head) + _core.frames_nbytes(frames)
     compression, level = _compression(context)
@@ -296,7 +306,7 @@ def _ours(value: object, pickle: bool, where: str, context: dict[str, Any] | Non
             offered(row, header, [head, *frames])
         return header, [head, *frames]
     parts: list[Any] = [_own_buffer(frame) for frame in frames]
-    if any(part.nbytes >= LARGE for part in parts):
+    if any(part.nbytes >= LARGE for part in parts) and "cuda" not in families:
         # Dask's receiver puts the first buffer that is not `bytes` behind the headers, in their allocation: misaligned
         # (dot 8-11x slower). An empty one takes that place, costs nothing, and every real frame gets its own buffer.
         header["lead"] = True
@@ -355,8 +365,10 @@ def _compression(context: dict[str, Any] | None) -> tuple[str | None, int | None
     return None, None
 
 
-def _own_buffer(frame: Any) -> memoryview:
-    """Return `frame` as a memoryview that Dask's writer does not take for `bytes`, which it would pack together."""
+def _own_buffer(frame: Any) -> Any:
+    """Return `frame` as a memoryview that Dask's writer does not take for `bytes`, which it would pack together; a GPU's as it is."""
+    if isinstance(frame, _core.DeviceMemory):
+        return frame
     view = memoryview(frame)
     if isinstance(view.obj, bytes) and view.nbytes:
         try:
