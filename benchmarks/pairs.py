@@ -14,14 +14,20 @@ from typing import Any
 WARM_UPS = 2
 
 
-async def serve(conn: Any, address: str, answer: Callable[[Any, Any], Awaitable[None]], **listen_args: Any) -> None:
+async def serve(
+    conn: Any,
+    address: str,
+    answer: Callable[[Any, Any], Awaitable[None]],
+    deserializers: list[str] | None = None,
+    **listen_args: Any,
+) -> None:
     """Listen, tell `conn` where, and give each message to `answer(comm, message)` until one says "stop"."""
     from distributed.comm import listen
 
     done = asyncio.Event()
 
     async def handle(comm: Any) -> None:
-        while (message := await comm.read())["op"] != "stop":
+        while (message := await comm.read(deserializers))["op"] != "stop":
             await answer(comm, message)
             del message
         await comm.close()

@@ -104,6 +104,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "hops": lambda results: tables.hops(results["comm"]),
     **of_machines("transport", {"": tables.transport, "-tls": tables.encrypted, "-growth": tables.growth, "-hops": tables.hops}),
     **of_machines("flights", {"": tables.flights}),
+    "device-machine": lambda results: tables.heading(results["device"]).strip(),
+    "device": lambda results: tables.device(results["device"]),
     "codec": lambda results: tables.codec(results["codec"]),
     "micro-machine": lambda results: tables.heading(results["micro"]).strip(),
     "micro": lambda results: tables.micro(results["micro"]),

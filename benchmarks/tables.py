@@ -197,6 +197,19 @@ def growth(found: dict[str, Any]) -> str:
     return table(["one object", "MB", *head], rows)
 
 
+def device(found: dict[str, Any]) -> str:
+    """Each way that transload offers beside Dask's own on the same scheme; `transload://` beside Dask's `tcp://`."""
+    rivals = {"ours on tcp": "stock tcp", "transload": "stock tcp", "transload, tcp alone": "stock tcp", "ours on ucxx": "stock ucxx"}
+    there = {ours: stock for ours, stock in rivals.items() if ours in found["rows"][0]}
+    stocks = list(dict.fromkeys(there.values()))
+    rows = [
+        [row["name"], f"{row['bytes'] / 1e6:.1f}", *(f"**{faster(row[ours], row[stock])}**" for ours, stock in there.items()), *(spread(row[who]) for who in (*there, *stocks))]
+        for row in found["rows"]
+    ]
+    head = [f"{ours}: faster than {stock}" for ours, stock in there.items()]
+    return table(["one way, rebuilt", "MB", *head, *there, *stocks], rows)
+
+
 def flights(found: dict[str, Any]) -> str:
     return table(["stage", "faster than Dask's tcp", "ours", "Dask's tcp"], [[row["name"], f"**{faster(row['ours'], row['stock'])}**", spread(row["ours"]), spread(row["stock"])] for row in found["rows"]])
 
