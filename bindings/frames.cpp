@@ -218,6 +218,7 @@ void Outgoing::device_frames(Layout const& layout, bool keep_on_device, Put cons
   struct Target {
     std::byte* host = nullptr;
     std::uintptr_t device = 0;
+    std::uint64_t packed = 0;  ///< bytes of a pack that have a payload or are a gap before one
   };
   std::vector<Target> targets(nframes - layout.device_frames);
   auto const target = [&](std::size_t frame) -> Target& { return targets[frame - layout.device_frames]; };
@@ -233,7 +234,6 @@ void Outgoing::device_frames(Layout const& layout, bool keep_on_device, Put cons
       std::byte* data = nullptr;
       auto keeper = std::make_shared<Keeper>(Keeper::allocate(nbytes, data));
       target(f).host = data;
-      if (f < packs_end) std::memset(data, 0, nbytes);  // the gaps
       put(f, make_exporter(std::move(keeper), data, nbytes, false));
     }
   }
@@ -259,7 +259,11 @@ void Outgoing::device_frames(Layout const& layout, bool keep_on_device, Put cons
         put(f, to_python({.pointer = reinterpret_cast<std::uintptr_t>(from), .nbytes = nbytes, .device = *keepers[p].front()->device, .stream = keepers[p].front()->stream, .readonly = readonly, .owner = std::move(owners)}));
         continue;
       }
-      Target const& into = target(f);
+      Target& into = target(f);
+      if (into.host != nullptr && f < packs_end) {  // the gaps are zero
+        std::memset(into.host + into.packed, 0, place.offset - into.packed);
+        into.packed = place.offset + nbytes;
+      }
       void* const to = keep_on_device ? reinterpret_cast<void*>(into.device + place.offset) : into.host + (place.nframes == 1 ? place.offset : 0);
       moving.copies.push_back({.to = to, .from = from, .nbytes = nbytes});
     }

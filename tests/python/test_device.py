@@ -80,6 +80,20 @@ def test_packs_are_of_bounded_size(families):
     assert all(bytes(m.host_view()) == content(60_000, i) for i, m in enumerate(got))
 
 
+def test_the_gaps_of_a_pack_are_zero():
+    transload.serialize([memory(b"\xff" * 9000)], ("host",))  # leaves the pool a block that is not zero
+    sizes = [1, 4096, 3, 4100, 16]
+    (frame,) = transload.serialize([memory(b"\xff" * n) for n in sizes], ("host",)).frames
+    expected = bytearray(frame.nbytes)
+    at = 0
+    for n in sizes:
+        align = 64 if n >= 4096 else min(n & -n, 16)
+        at = (at + align - 1) // align * align
+        expected[at : at + n] = b"\xff" * n
+        at += n
+    assert bytes(frame) == bytes(expected) and at == frame.nbytes
+
+
 @BOTH
 def test_memory_that_is_shared_is_sent_once_and_shared_on_arrival(families):
     whole = memory(content(200_000))
