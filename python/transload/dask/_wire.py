@@ -293,7 +293,7 @@ def _ours(
     head, frames, families = _core.encode(value, ("cuda", *families) if cuda else families)
     header: dict[str, Any] = {"serializer": MARKER, "road": where}
     raw = stored = len(head) + _core.frames_nbytes(frames)
-    compression, level = _compression(context)
+    compression, level = (None, None) if "cuda" in families else _compression(context)
     if compression is not None:
         with _metered("compress"):
             head, frames, _ = _core.store(head, frames, compression, level, False)
@@ -316,9 +316,11 @@ def _ours(
     address = str(((context or {}).get("recipient") or {}).get("address", ""))
     if address.startswith("tls://"):
         _split(header, parts, TLS_FRAME_LIMIT)
-    if compression is not None:
-        # Dask looks at the head alone; the frames were seen to. What is False it neither compresses nor opens.
+    # What is False Dask neither compresses nor opens.
+    if compression is not None:  # it looks at the head alone; the frames were seen to
         header["compression"] = (None, *[False] * (len(parts) - 1))
+    elif "cuda" in families:
+        header["compression"] = tuple(False if isinstance(part, _core.DeviceMemory) else None for part in parts)
     offered(row, header, parts)
     return header, parts
 

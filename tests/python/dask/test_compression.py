@@ -1,5 +1,7 @@
 """Compression of the wire and of spilled values, as Dask's configuration has it, and how it is counted."""
 
+import ctypes
+
 import dask
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from distributed.protocol.serialize import serialize_and_split
 
 import transload
 import transload.dask
+from transload import _core
 from transload.dask import _process, _wire
 from transload.dask._counters import FIELDS, counters
 
@@ -213,3 +216,17 @@ def test_spilled_values_are_compressed_as_dasks_setting_says(make_cluster, setti
         assert (counts["stored"] < 1_000_000) is (setting != "false")
         assert client.submit(lambda x: float(x[0].sum()) + len(x[1]), future).result() == 100_000
         transload.dask.disable(client)
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd", "auto", None])
+def test_a_gpus_frames_are_not_compressed(on, codec):
+    """Dask's own looks at every frame as host memory, unless the header says that it is not to."""
+    owner = ctypes.create_string_buffer(300_000)
+    memory = _core.DeviceMemory(ctypes.addressof(owner), 300_000, _core.HOST_TWIN, owner)
+    parts = core.dumps({"x": Serialize([memory, WHOLES])}, serializers=["cuda", "dask", "pickle", "error", _wire.MARKER], context=context(codec))
+    header, frames = frames_of(parts)
+    on_device = [frame for frame in frames if isinstance(frame, _core.DeviceMemory)]
+    assert len(on_device) == 1 and on_device[0].pointer == memory.pointer
+    assert len([name for name in header["compression"] if name]) == (codec is not None)  # the array in host memory is
+    got, whole = core.loads(parts, deserializers=[_wire.MARKER])["x"]
+    assert got.pointer == memory.pointer and np.array_equal(whole, WHOLES)
