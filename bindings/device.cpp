@@ -126,6 +126,8 @@ void bind_device(nb::module_& module) {
         .def(
             "__init__",
             [](DeviceMemory* self, std::uint64_t pointer, std::uint64_t nbytes, int device, nb::handle owner, std::optional<std::uint64_t> stream, bool readonly) {
+              if (pointer == 0 && nbytes != 0) throw nb::value_error("bytes at address 0");
+              if (pointer + nbytes < pointer) throw nb::value_error("bytes that pass the end of all memory");
               new (self) DeviceMemory{.pointer = static_cast<std::uintptr_t>(pointer), .nbytes = nbytes, .device = device, .stream = static_cast<StreamHandle>(stream.value_or(0)), .readonly = readonly, .owner = Ref::borrow(owner.ptr())};
             },
             nb::arg("pointer"), nb::arg("nbytes"), nb::arg("device"), nb::arg("owner").none(), nb::arg("stream").none() = nb::none(), nb::arg("readonly") = false,

@@ -374,6 +374,7 @@ std::size_t Incoming::join(Place const& place) {
   bool readonly = false;
   for (std::uint32_t f = 0; f < place.nframes; ++f) {
     Frame const& piece = frames_[place.frame + f];
+    expects(!piece.device, ErrorKind::unsupported, [&] { return cat("frame ", place.frame + f, ": a GPU's memory, and other frames of the same payload are in host memory"); });
     adjacent = adjacent && piece.data == frames_[place.frame].data + total;
     readonly = readonly || piece.readonly;
     total += piece.nbytes;
@@ -438,7 +439,7 @@ Ref Incoming::device_payload(std::uint64_t p, int device) {
   Place const& place = header_.layout.places[p];
   expects(header_.sizes[p].device, ErrorKind::malformed, [&] { return cat("payload ", p, " is host memory, where a GPU's is needed"); });
   if (place.nframes == 0) return to_python({.pointer = 0, .nbytes = 0, .device = device, .stream = 0, .readonly = false, .owner = Ref::borrow(Py_None)});
-  if (!brought_) bring_to(device);
+  if (!brought_ && came_in_host_memory(p)) bring_to(device);
   expects(place.nframes == 1 || joined_[place.frame] != 0, ErrorKind::unsupported, [&] { return cat("payload ", p, " is split over ", place.nframes, " frames of a GPU's memory"); });
   Frame const& frame = frames_[place.nframes == 1 ? place.frame : joined_[place.frame]];
   DeviceMemory const& whole = *as_device_memory(frame.device.get());

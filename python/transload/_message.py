@@ -7,6 +7,7 @@ from typing import Any
 
 from . import _core
 from ._errors import Unsupported
+from ._gpu import memory_of
 
 FAMILIES = ("cuda", "host", "pickle", "error")
 DECODE_FAMILIES = ("cuda", "host")
@@ -22,8 +23,10 @@ def _pickle_buffer(frame: Buffer) -> Any:
     return PickleBuffer(frame)
 
 
-def _frames_nbytes(frames: Sequence[Buffer]) -> int:
-    return sum(frame.nbytes if isinstance(frame, _core.DeviceMemory) else memoryview(frame).nbytes for frame in frames)
+def _in_host_memory(frame: Buffer) -> Buffer:
+    """Return `frame`, or a copy in host memory of a GPU's."""
+    memory = frame if isinstance(frame, _core.DeviceMemory) else memory_of(frame)
+    return frame if memory is None else memory.to_host()
 
 
 class Message:
@@ -33,8 +36,8 @@ class Message:
     ----------
     header : bytes
         One msgpack value that says everything except the bulk bytes (docs/format.md).
-    frames : list of memoryview
-        The bulk bytes, 1-D and contiguous. Large ones lie where the object has them: change the object before the frames
+    frames : list of memoryview or DeviceMemory
+        The bulk bytes, 1-D and contiguous; those of family cuda on their device. Large ones lie where the object has them: change the object before the frames
         were sent, and the change is sent. Each keeps its memory alive.
     families : tuple of str
         Which families were used: ``("host",)``, or with ``"pickle"`` when something had to be pickled, or ``("error",)``. Empty
@@ -49,14 +52,14 @@ class Message:
         self.families = families
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Copies and pickles are the header and the frames; from protocol 5 on a pickler may take the frames out of band."""
+        """Copies and pickles are the header and the frames, in host memory; from protocol 5 on a pickler may take the frames out of band."""
         whole = bytes if protocol < 5 else _pickle_buffer
-        return Message, (bytes(self.header), [whole(frame) for frame in self.frames], self.families)
+        return Message, (bytes(self.header), [whole(_in_host_memory(frame)) for frame in self.frames], self.families)
 
     @property
     def nbytes(self) -> int:
         """Bytes of header and frames together."""
-        return memoryview(self.header).nbytes + _frames_nbytes(self.frames)
+        return memoryview(self.header).nbytes + _core.frames_nbytes(self.frames)
 
     @property
     def raw_nbytes(self) -> int:

@@ -1,14 +1,22 @@
 """Memory of GPUs in messages, on its host twin: what no GPU is needed for. tests/gpu has the rest, with the libraries."""
 
+import copy
 import ctypes
+import gc
+import pickle
+import sys
+import threading
+import weakref
 
+import msgpack
 import numpy as np
 import pytest
 
 import transload
 from transload import _core
 from transload.adapters import _device
-from transload.adapters.cupy import _decode_array
+from transload.adapters import torch as torch_adapter
+from transload.adapters.cupy import _decode_array, _decode_sparse
 
 BOTH = pytest.mark.parametrize("families", [("cuda", "host"), ("host",)], ids=["cuda", "host"])
 
@@ -224,3 +232,333 @@ def test_every_change_of_the_header_is_noticed_or_harmless():
             transload.loads([bytes(changed), *frames], device="host")
         except transload.Error:
             pass
+
+
+# ── headers by hand ──────────────────────────────────────────────────────────────────────────────────────────
+
+TUPLE, DEVICE = 3, 30
+A, B, C = b"a" * 100, b"b" * 100, b"c" * 50
+
+
+def by_hand(kinds, sizes, root, frames, limits=(0, 100), names=()):
+    return [msgpack.packb([1, {"!kinds": kinds}, list(names), [], list(limits), sizes, root]), *frames]
+
+
+def node(payload, readonly=False):
+    return [DEVICE, payload, readonly]
+
+
+def test_split_memory_is_joined():
+    got = transload.loads(by_hand([2, 2], [250, [0, 90, 20]], [TUPLE, node(0), node(1)], [A, B, C]), device="host")
+    assert bytes(got[0].host_view()) == A + B + C and bytes(got[1].host_view()) == b"a" * 10 + b"b" * 10
+    assert got[1].pointer == got[0].pointer + 90
+
+
+@pytest.mark.parametrize("on_device", [(0,), (1,), (2,), (0, 1), (0, 1, 2)], ids=str)
+def test_split_memory_of_which_some_lies_on_a_device_is_refused_in_words(on_device):
+    frames = [memory(part) if i in on_device else part for i, part in enumerate((A, B, C))]
+    with pytest.raises(transload.Unsupported, match="a GPU's memory"):
+        transload.loads(by_hand([2], [250], node(0), frames), device="host")
+
+
+HEADERS = {
+    "a kind that is none": ([1], [100], node(0), [A], "!kinds: 1 is no kind"),
+    "a kind above": ([3], [100], node(0), [A], "!kinds"),
+    "too few kinds": ([2], [100, 100], node(0), [A, B], "!kinds: 1 entries, 2"),
+    "too many kinds": ([2, 2], [100], node(0), [A], "!kinds: 2 entries, 1"),
+    "a window of the other kind": ([2, 0], [100, [0, 0, 5]], node(0), [A], "another kind"),
+    "a window past the end": ([2, 2], [100, [0, 50, 51]], node(1), [A], "bytes 50 . 51 of payload 0"),
+    "a window of itself": ([2], [[0, 0, 0]], node(0), [], "no bytes of its own"),
+    "host memory as a GPU's": ([0], [100], node(0), [A], "payload 0 is host memory"),
+    "a GPU's as host memory": ([2], [100], [16, 0], [A], "payload 0 is a GPU's memory"),
+    "a payload that is none": ([2], [100], node(1), [A], "payload 1 of 1"),
+    "a payload below 0": ([2], [100], node(-1), [A], "DEVICE payload"),
+    "a payload in words": ([2], [100], node("0"), [A], "DEVICE payload"),
+    "readonly is a number": ([2], [100], node(0, 1), [A], "DEVICE readonly"),
+    "a field too few": ([2], [100], [DEVICE, 0], [A], "DEVICE: 1 fields"),
+    "a field too many": ([2], [100], [*node(0), 1], [A], "DEVICE: 3 fields"),
+    "more bytes than there are": ([2], [1 << 62], node(0), [A], "sizes.0."),
+    "more bytes than a frame has": ([2], [99], node(0), [A], "99"),
+}
+
+
+@pytest.mark.parametrize("what", HEADERS)
+def test_headers_that_lie_are_refused_in_words(what):
+    kinds, sizes, root, frames, words = HEADERS[what]
+    with pytest.raises(transload.Malformed, match=words):
+        transload.loads(by_hand(kinds, sizes, root, frames), device="host")
+
+
+@pytest.mark.parametrize("sizes", [[1 << 24], [1 << 24, 1], [1, 1 << 24, 1], [(1 << 24) - 64, 64, 64], [(1 << 24) + 1, 1], [1 << 23, 1 << 23, 0, 1]], ids=str)
+def test_packs_end_at_16_mib(sizes):
+    limits = (1 << 25, 1 << 25)
+    packs, nbytes = [], 0
+    for n in sizes:
+        start = -(-nbytes // (64 if n >= 4096 else 1)) * (64 if n >= 4096 else 1) if nbytes else 0
+        if nbytes and start + n > 1 << 24:
+            packs.append(nbytes)
+            start = 0
+        nbytes = start + n
+    packs.append(nbytes)
+    got = transload.loads(by_hand([2] * len(sizes), sizes, [TUPLE, *map(node, range(len(sizes)))], [bytes(n) for n in packs], limits), device="host")
+    assert [m.nbytes for m in got] == sizes and all(not any(m.host_view()) for m in got)
+
+
+# ── frames here and there ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_frames_on_a_device_do_not_make_host_memory_of_the_others():
+    head, first, second = transload.dumps([memory(content(300_000)), memory(content(300_000, 1))], ("host",))
+    there = _core.DeviceMemory(1 << 40, 300_000, 99, None)
+    assert [m.device for m in transload.loads([head, there, second], device="host")] == [99, _core.HOST_TWIN]
+    assert [m.device for m in transload.loads([head, first, there], device="host")] == [_core.HOST_TWIN, 99]
+    if not transload.device_count():
+        with pytest.raises(transload.Unsupported, match=r"obj\[1\].*no GPU can be used here"):
+            transload.loads([head, there, second])
+
+
+@BOTH
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_memory_that_host_and_device_see_is_sent_as_both(families, order):
+    """As CUDA's managed memory."""
+    array = np.arange(100_000.0)
+    sent = [Twin(array[:60_000]), array[10_000:]]
+    got = transload.deserialize(transload.serialize([sent[i] for i in order], families), device="host")
+    twin, host = (got[order.index(i)] for i in (0, 1))
+    assert np.array_equal(twin.array, array[:60_000]) and np.array_equal(host, array[10_000:])
+
+
+@pytest.mark.parametrize(("pointer", "nbytes"), [(0, 1), (2**64 - 8, 9)])
+def test_memory_that_cannot_be_is_refused(pointer, nbytes):
+    with pytest.raises(ValueError, match="bytes"):
+        _core.DeviceMemory(pointer, nbytes, _core.HOST_TWIN, None)
+
+
+def test_a_machine_without_a_gpu_says_so():
+    if transload.device_count():
+        pytest.skip("a GPU is here")
+    with pytest.raises(transload.Unsupported):
+        _core.current_device()
+    with pytest.raises(transload.Unsupported):
+        transload.serialize(_core.DeviceMemory(4096, 1000, 0, None), ("host",))
+
+
+@pytest.mark.parametrize(
+    "again",
+    [copy.copy, copy.deepcopy, *(lambda m, n=n: pickle.loads(pickle.dumps(m, n)) for n in range(2, 6))],
+    ids=["copy", "deepcopy", "2", "3", "4", "5"],
+)
+def test_messages_with_frames_on_a_device_are_copied_and_pickled(again):
+    sent = {"large": memory(content(300_000)), "small": Twin(np.arange(10.0)), "host": np.arange(50_000)}
+    message = transload.serialize(sent)
+    assert any(isinstance(frame, _core.DeviceMemory) for frame in message.frames)
+    got = again(message)
+    assert got.nbytes == message.nbytes and got.families == message.families
+    back = transload.deserialize(got, device="host")
+    assert bytes(back["large"].host_view()) == content(300_000)
+    assert np.array_equal(back["small"].array, np.arange(10.0)) and np.array_equal(back["host"], np.arange(50_000))
+
+
+def test_frames_out_of_band():
+    message = transload.serialize(memory(content(300_000)))
+    buffers = []
+    whole = pickle.dumps(message, 5, buffer_callback=buffers.append)
+    assert len(whole) < 1000 and len(buffers) == 1
+    got = transload.deserialize(pickle.loads(whole, buffers=buffers), device="host")
+    assert bytes(got.host_view()) == content(300_000)
+
+
+# ── lifetimes ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Owner:
+    def __init__(self, array):
+        self.array = array
+
+
+def owned(n):
+    owner = Owner(np.frombuffer(content(n), np.uint8).copy())
+    return _core.DeviceMemory(owner.array.ctypes.data, n, _core.HOST_TWIN, owner), weakref.ref(owner)
+
+
+def test_owners_live_as_long_as_the_frames_that_show_their_memory():
+    (sent, alive) = owned(300_000)
+    message = transload.serialize([sent.window(0, 200_000), sent.window(100_000, 200_000)], ("cuda",))
+    del sent
+    (frame,) = message.frames
+    got = transload.deserialize(message)
+    del message, frame
+    assert alive() is not None and bytes(got[1].window(1, 199_999).window(1, 5).host_view()) == content(300_000)[100_002:100_007]
+    view = got.pop().window(5, 100).host_view()
+    del got
+    assert alive() is not None and bytes(view) == content(300_000)[100_005:100_105]
+    del view
+    assert alive() is None
+
+
+@pytest.mark.parametrize("families", [("host",), ("cuda",)], ids=str)
+@pytest.mark.parametrize("n", [1000, 300_000])
+def test_owners_of_what_was_copied_are_let_go_of(families, n):
+    sent, alive = owned(n)
+    message = transload.serialize([sent, sent.window(5, 10)], families)
+    del sent
+    assert (alive() is None) == (families == ("host",) or n == 1000)
+    got = transload.deserialize(message, device="host")
+    del message
+    assert bytes(got[1].host_view()) == content(n)[5:15]
+    del got
+    assert alive() is None
+
+
+def test_cycles_through_memory_are_collected():
+    sent, alive = owned(300_000)
+    alive().back = sent
+    alive().message = transload.serialize([sent])
+    del sent
+    assert alive() is not None
+    gc.collect()
+    assert alive() is None
+
+
+def test_encoding_and_decoding_leave_no_references():
+    owner = object()
+    array = np.arange(50_000.0)
+    before = sys.getrefcount(owner)
+    for families in (("host",), ("cuda",)):
+        for _ in range(50):
+            sent = _core.DeviceMemory(array.ctypes.data, array.nbytes, _core.HOST_TWIN, owner)
+            transload.deserialize(transload.serialize([sent, sent.window(8, 80)], families), device="host")
+            with pytest.raises(transload.Unsupported):
+                transload.serialize([sent, lambda: 0], (*families, "host"))
+    del sent
+    gc.collect()
+    assert sys.getrefcount(owner) == before
+
+
+def test_threads_encode_and_decode_the_same_memory():
+    sent = [memory(content(n, 5)) for n in SIZES] + [memory(content(80_000, i)) for i in range(50)]
+    expected = [bytes(m.host_view()) for m in sent]
+    failures = []
+
+    def work(families):
+        try:
+            for _ in range(5):
+                message = transload.serialize(sent, families)
+                got = transload.deserialize(message, device="host")
+                assert [bytes(m.host_view()) for m in got] == expected
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(families,)) for families in (("host",), ("cuda",)) * 3]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not failures and not any(thread.is_alive() for thread in threads)
+
+
+# ── adapters ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Sparse:
+    """Stands for a matrix of cupyx: its parts as they are sent."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+
+
+transload.register(Sparse, name="test.sparse", encode=lambda s: s.parts, decode=lambda value: _decode_sparse(value))
+
+
+class Tensor(Sparse):
+    pass
+
+
+transload.register(Tensor, name="test.tensor", encode=lambda t: t.parts, decode=lambda value: torch_adapter._decode(value))
+
+
+@BOTH
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "dia"])
+@pytest.mark.parametrize("shape", [(50, 70), (1, 1), (0, 5), (7, 0)], ids=str)
+def test_sparse_matrices_come_as_scipys(families, form, shape):
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    matrix = scipy_sparse.random(*shape, density=0.2 if min(shape) else 0, random_state=1, format=form)
+    names = {"coo": ("data", "row", "col"), "dia": ("data", "offsets")}.get(form, ("data", "indices", "indptr"))
+    sent = Sparse(f"{form}_matrix", shape, tuple(Twin(getattr(matrix, name)) for name in names), {"_has_canonical_format": True})
+    parts = transload.deserialize(transload.serialize(sent.parts, families), device="host")
+    got = _decode_sparse((*parts[:2], tuple(twin.array for twin in parts[2]), parts[3]))
+    assert type(got) is type(matrix) and got.shape == shape and got.dtype == matrix.dtype
+    assert np.array_equal(got.toarray(), matrix.toarray())
+
+
+def indices(*values, dtype="i4"):
+    return np.array(values, dtype)
+
+
+TWO = np.array([1.0, 2.0])
+SPARSE = {
+    "index too large": ("csr_matrix", (2, 3), (TWO, indices(0, 3), indices(0, 1, 2)), {}),
+    "index below 0": ("csr_matrix", (2, 3), (TWO, indices(0, -1), indices(0, 1, 2)), {}),
+    "index behind a mask": ("csr_matrix", (2, 3), (TWO, np.ma.MaskedArray(indices(0, 10**6), mask=[0, 1]), indices(0, 1, 2)), {}),
+    "indices of a byte": ("csr_matrix", (2, 3), (TWO, indices(0, 2, dtype="i1"), indices(0, 1, 2, dtype="i1")), {}),
+    "indices of the other order": ("csr_matrix", (2, 3), (TWO, indices(0, 2, dtype=">i4"), indices(0, 1, 2, dtype=">i4")), {}),
+    "indices of two kinds": ("csr_matrix", (2, 3), (TWO, indices(0, 2), indices(0, 1, 2, dtype="i8")), {}),
+    "indices without end": ("coo_matrix", (2, 3), tuple(np.broadcast_to(a, 1 << 50) for a in (TWO[:1], indices(0), indices(0))), {}),
+    "columns first": ("dia_matrix", (3, 3), (np.ones((2, 3), order="F"), indices(0, 1)), {}),
+    "pointers decrease": ("csr_matrix", (2, 3), (TWO, indices(0, 2), indices(0, 3, 2)), {}),
+    "pointers begin late": ("csc_matrix", (3, 2), (TWO, indices(0, 2), indices(1, 1, 2)), {}),
+    "pointers end late": ("csc_matrix", (3, 2), (TWO, indices(0, 2), indices(0, 1, 3)), {}),
+    "no pointers": ("csr_matrix", (0, 0), (TWO[:0], indices(), indices()), {}),
+    "a diagonal far away": ("dia_matrix", (3, 3), (np.ones((1, 3)), indices(2**31 - 1)), {}),
+    "a diagonal that has no opposite": ("dia_matrix", (3, 3), (np.ones((1, 3)), indices(-(2**31))), {}),
+    "objects": ("csr_matrix", (2, 3), (TWO.astype(object), indices(0, 2), indices(0, 1, 2)), {}),
+    "no arrays": ("csr_matrix", (2, 3), (1, 2, 3), {}),
+    "memory": ("csr_matrix", (2, 3), (memory(bytes(8)),) * 3, {}),
+    "two places": ("csr_matrix", (2, 3), (TWO, memory(bytes(8)), indices(0, 1, 2)), {}),
+    "flags": ("csr_matrix", (2, 3), (TWO, indices(0, 2), indices(0, 1, 2)), {"_descr": True}),
+    "no flags": ("csr_matrix", (2, 3), (TWO, indices(0, 2), indices(0, 1, 2)), None),
+    "a class": ("lil_matrix", (2, 3), (TWO, indices(0, 2), indices(0, 1, 2)), {}),
+    "a shape": ("csr_matrix", (2, -3), (TWO, indices(0, 2), indices(0, 1, 2)), {}),
+}
+
+
+@pytest.mark.parametrize("how", SPARSE)
+def test_sparse_matrices_that_lie_are_refused(how):
+    pytest.importorskip("scipy")
+    with pytest.raises(transload.Malformed):
+        transload.loads(transload.dumps(Sparse(*SPARSE[how]), ("host",)), device="host")
+
+
+def test_sparse_matrices_from_few_bytes_do_not_take_more_memory_than_they_may():
+    pytest.importorskip("scipy")
+    n = 100_000
+    zeros = np.zeros(n, "i8")
+    parts = np.zeros(n), zeros, zeros
+    with pytest.raises(transload.Malformed, match="copy what they are made of"):
+        transload.loads(transload.dumps([Sparse("coo_matrix", (1, 1), parts, {}) for _ in range(100)], ("host",)), device="host")
+
+
+@BOTH
+def test_tensors_come_as_arrays(families):
+    array = np.arange(24.0, dtype="f4").reshape(4, 6)
+    sent = Tensor(memory(array.tobytes()), "float32", (6, 4), (1, 6), True)
+    assert np.array_equal(transload.deserialize(transload.serialize(sent, families), device="host"), array.T)
+
+
+TENSORS = {
+    "shape": ("float64", (11,), (1,), False),
+    "strides": ("float64", (3, 3), (5, 1), False),
+    "negative": ("float64", (3,), (-1,), False),
+    "overflow": ("float64", (1 << 59, 1 << 59), (1 << 59, 1), False),
+    "lengths": ("float64", (2, 2), (1,), False),
+    "dtype": ("object", (1,), (1,), False),
+    "dtype is an array": (np.array(["float64", "x"]), (1,), (1,), False),
+    "gradient": ("float64", (1,), (1,), 1),
+    "bool": ("float64", (True,), (1,), False),
+}
+
+
+@pytest.mark.parametrize("how", TENSORS)
+def test_tensors_that_lie_are_refused(how):
+    with pytest.raises(transload.Malformed, match="tensor"):
+        transload.loads(transload.dumps(Tensor(memory(content(80)), *TENSORS[how]), ("host",)), device="host")

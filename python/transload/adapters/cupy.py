@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import _core
 from .._registry import register_named
-from ._checks import need
+from ._checks import charge, need
 from ._device import checked, host_array, on_host, parts_of
 
 # ── arrays ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -61,7 +61,8 @@ def _encode_sparse(matrix: Any) -> tuple[Any, ...]:
     flags = {name: bool(own[name]) for name in _FLAGS if name in own}
     if "maxprint" in own:
         flags["maxprint"] = int(own["maxprint"])
-    return type(matrix).__name__, tuple(map(int, matrix.shape)), tuple(own[name] for name in arrays), flags
+    contiguous = sys.modules["cupy"].ascontiguousarray  # as the receiver needs them; the arrays themselves where they are
+    return type(matrix).__name__, tuple(map(int, matrix.shape)), tuple(contiguous(own[name]) for name in arrays), flags
 
 
 def _decode_sparse(value: Any) -> Any:
@@ -73,18 +74,20 @@ def _decode_sparse(value: Any) -> Any:
     need(type(arrays) is tuple and len(arrays) == len(_ARRAYS[form]), "the arrays of a sparse matrix")
     for flag, setting in flags.items() if type(flags) is dict else ((None, None),):
         need((flag in _FLAGS and type(setting) is bool) or (flag == "maxprint" and type(setting) is int), "the flags of a sparse matrix")
-    if isinstance(arrays[0], np.ndarray):
-        import scipy.sparse as sparse
-
-        xp: Any = np
-    else:
+    on_gpu = type(arrays[0]) is not np.ndarray
+    if on_gpu:
+        need(type(arrays[0]).__module__.partition(".")[0] == "cupy", "the arrays of a sparse matrix are no arrays")
         import cupy as xp
         import cupyx.scipy.sparse as sparse
+    else:
+        import scipy.sparse as sparse
 
-    need(all(isinstance(array, xp.ndarray) for array in arrays), "the arrays of a sparse matrix do not lie in one kind of memory")
+        xp = np
+    need(all(type(array) is xp.ndarray for array in arrays), "the arrays of a sparse matrix do not lie in one kind of memory")
     _look_at(form, shape, arrays, xp)
     cls = getattr(sparse, name)
-    if xp is np:
+    if not on_gpu:
+        charge(sum(array.nbytes for array in arrays[1:] if array.itemsize > 4))  # SciPy makes shorter ones of them
         return cls((arrays[0], (arrays[1], arrays[2])) if form == "coo" else arrays, shape=shape)
     matrix = cls.__new__(cls)
     vars(matrix).update(zip(_ARRAYS[form], arrays, strict=True))
@@ -98,11 +101,16 @@ def _decode_sparse(value: Any) -> Any:
 
 
 def _look_at(form: str, shape: tuple[int, int], arrays: tuple[Any, ...], xp: Any) -> None:
-    """Refuse indices that point outside of the matrix: the kernels follow them as they are."""
+    """Refuse indices that point outside of the matrix: the kernels follow them as they are, and know neither strides nor bytes in another order."""
     data, *rest = arrays
-    need(all(array.dtype.kind == "i" and array.ndim == 1 for array in rest), "indices are integers in one dimension")
+    need(all(array.flags.c_contiguous for array in arrays), "an array of a sparse matrix is not contiguous")
+    need(data.dtype.kind in "biufc", f"the data of a sparse matrix are of {data.dtype}")
+    need(all(array.dtype in (np.dtype("i4"), np.dtype("i8")) and array.ndim == 1 for array in rest), "indices are no integers of 4 or 8 bytes in one dimension")
     if form == "dia":
-        need(data.ndim == 2 and len(data) == len(rest[0]), "diagonals and offsets do not fit")
+        (offsets,) = rest
+        need(data.ndim == 2 and len(data) == len(offsets), "diagonals and offsets do not fit")
+        reach = min(sum(shape) + 1, np.iinfo(offsets.dtype).max)
+        need(len(offsets) == 0 or bool((offsets.min() >= -reach) & (offsets.max() <= reach)), "a diagonal far outside of the matrix")
         return
     need(data.ndim == 1, "the data of a sparse matrix have one dimension")
     if form == "coo":
@@ -117,7 +125,7 @@ def _look_at(form: str, shape: tuple[int, int], arrays: tuple[Any, ...], xp: Any
         need(bool(fits.all()), "the index pointers of a sparse matrix")
         limits = ((indices, minor),)
     for index, most in limits:
-        need(len(index) == 0 or bool((index.min() >= 0) & (index.max() < most)), "an index outside of the matrix")
+        need(len(index) == 0 or bool((index.min() >= 0) & (index.max() <= min(most - 1, np.iinfo(index.dtype).max))), "an index outside of the matrix")
 
 
 register_named([f"cupyx.scipy.sparse._{name[:3]}:{name}" for name in _CLASSES], "cupyx.sparse", _encode_sparse, _decode_sparse)

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _core
+import numpy as np
+
 from .._registry import register_named
 from ._device import Shaped, checked, host_array, on_host, parts_of
 
 
+def _compacted(array: Any) -> Any:
+    """A copy that is contiguous. numba copies only whole allocations, so it goes by the host."""
+    from numba import cuda
+
+    return cuda.to_device(np.ascontiguousarray(array.copy_to_host()))
+
+
 def _encode(array: Any) -> tuple[Any, ...]:
     interface = array.__cuda_array_interface__
-    pointer = interface["data"][0]
-    device = _core.device_of(pointer) if pointer else _core.current_device()
-    parts = parts_of(array, interface, device, lambda view: view)
+    parts = parts_of(array, interface, array.gpu_data.context.device.id if hasattr(array.gpu_data, "context") else 0, _compacted)
     return parts[0], array.dtype, *parts[2:]
 
 

@@ -38,7 +38,7 @@ def _decode(value: Any) -> Any:
     need(type(value) is tuple and len(value) == 5, "a tensor has 5 parts")
     memory, name, shape, strides, requires_grad = value
     need(isinstance(memory, _core.DeviceMemory), "the memory of a tensor is no memory of a GPU")
-    need(name in _DTYPES, "a tensor has no such dtype")
+    need(type(name) is str and name in _DTYPES, "a tensor has no such dtype")
     for lengths, what in ((shape, "shape"), (strides, "strides")):
         need(type(lengths) is tuple and len(lengths) <= 64 and all(type(n) is int and 0 <= n < 1 << 60 for n in lengths), f"the {what} of a tensor")
     need(len(shape) == len(strides) and type(requires_grad) is bool, "the parts of a tensor")

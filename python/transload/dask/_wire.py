@@ -280,20 +280,24 @@ def encode_spilled(stock: Any, x: Any, kwargs: dict[str, Any], *, speaking: bool
 
 
 def _takes_cuda(serializers: Sequence[str] | None, context: dict[str, Any] | None) -> bool:
-    """Tell whether a GPU's memory can stay there on its way, as on UCX: the receiver asked for family "cuda", or is on such a connection."""
-    if serializers is not None:
-        return "cuda" in serializers
-    return str(((context or {}).get("recipient") or {}).get("address", "")).startswith("ucx")
+    """Tell whether a GPU's memory can stay there on its way: the receiver asked for family "cuda", and no connection is named that takes host memory only.
+
+    UCX names none. A list with "cuda" may be the user's own, for all connections.
+    """
+    if context is None:
+        return serializers is not None and "cuda" in serializers
+    address = str((context.get("recipient") or {}).get("address", ""))
+    return address.startswith("ucx") and (serializers is None or "cuda" in serializers)
 
 
 def _ours(
     value: object, pickle: bool, where: str, context: dict[str, Any] | None, *, cuda: bool = False
 ) -> tuple[dict[str, Any], list[Any]]:
     families: tuple[str, ...] = _BOTH if pickle and not is_strict() else _HOST
-    head, frames, families = _core.encode(value, ("cuda", *families) if cuda else families)
+    compression, level = _compression(context)
+    head, frames, families = _core.encode(value, ("cuda", *families) if cuda and compression is None else families)
     header: dict[str, Any] = {"serializer": MARKER, "road": where}
     raw = stored = len(head) + _core.frames_nbytes(frames)
-    compression, level = (None, None) if "cuda" in families else _compression(context)
     if compression is not None:
         with _metered("compress"):
             head, frames, _ = _core.store(head, frames, compression, level, False)

@@ -42,6 +42,7 @@ void check(cudaError_t status, char const* what) {
   if (status == cudaSuccess) return;
   (void)cudaGetLastError();  // so that nobody else meets it
   expects(status != cudaErrorInitializationError, ErrorKind::unsupported, "GPUs cannot be used in a process that was forked from one that used them");
+  expects(status != cudaErrorNoDevice && status != cudaErrorInsufficientDriver, ErrorKind::unsupported, [&] { return cat("no GPU can be used here: ", cudaGetErrorString(status)); });
   raise(status == cudaErrorMemoryAllocation ? ErrorKind::exhausted : ErrorKind::failed, cat(what, ": ", cudaGetErrorString(status)));
 }
 

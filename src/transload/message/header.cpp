@@ -70,7 +70,10 @@ void read_meta(Reader& reader, Header& header, std::size_t most_frames) {
       }
     } else if (key == "!kinds") {
       for (std::size_t k = table(reader, "meta !kinds"); k > 0; --k) {
-        header.payload_kinds.push_back(static_cast<std::uint8_t>(reader.count("meta !kinds", 2)));
+        std::size_t const value_at = reader.offset();
+        auto const kind = static_cast<std::uint8_t>(reader.count("meta !kinds", device_payload));
+        if (kind != 0 && kind != device_payload) Reader::fail_at(value_at, cat("meta !kinds: ", unsigned{kind}, " is no kind of memory"));
+        header.payload_kinds.push_back(kind);
       }
     } else if (key == "!dtypes") {
       for (std::size_t k = table(reader, "meta !dtypes"); k > 0; --k) {

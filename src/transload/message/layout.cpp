@@ -116,7 +116,9 @@ void merge_overlaps(std::vector<std::span<std::byte const>>& payloads, std::vect
   auto const begin = [&](std::uint32_t p) { return payloads[p].data(); };
   auto const end = [&](std::uint32_t p) { return payloads[p].data() + payloads[p].size(); };
   std::erase_if(order, [&](std::uint32_t p) { return payloads[p].empty(); });
+  // Memory that both the host and a GPU see (managed memory) may be sent as either: only payloads of one kind are merged.
   auto const before = [&](std::uint32_t a, std::uint32_t b) {
+    if (sizes[a].device != sizes[b].device) return sizes[b].device;
     return begin(a) != begin(b) ? begin(a) < begin(b) : payloads[a].size() > payloads[b].size();
   };
   if (!std::is_sorted(order.begin(), order.end(), before)) std::sort(order.begin(), order.end(), before);
@@ -125,7 +127,7 @@ void merge_overlaps(std::vector<std::span<std::byte const>>& payloads, std::vect
     std::byte const* const low = begin(order[i]);
     std::byte const* high = end(order[i]);
     std::size_t j = i + 1;
-    for (; j < order.size() && begin(order[j]) < high; ++j) high = std::max(high, end(order[j]));
+    for (; j < order.size() && sizes[order[j]].device == sizes[order[i]].device && begin(order[j]) < high; ++j) high = std::max(high, end(order[j]));
     if (j - i > 1) {
       // The first of a group begins lowest and is the longest of those; it is the owner if nobody ends behind it.
       std::int64_t owner = order[i];
