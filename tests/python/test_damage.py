@@ -10,7 +10,7 @@ import pytest
 from support.mutate import MANNERS, OBJECTS
 
 _SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "support", "mutate.py")
-_LIBRARY = {"pandas": "pandas", "sparse": "scipy", "arrow": "pyarrow", "values": "numpy", "library": "numpy", "arrays": "numpy"}
+_LIBRARY = {"pandas": "pandas", "sparse": "scipy", "arrow": "pyarrow", "gpu": "scipy", "values": "numpy", "library": "numpy", "arrays": "numpy"}
 
 
 @pytest.mark.slow

@@ -562,3 +562,35 @@ TENSORS = {
 def test_tensors_that_lie_are_refused(how):
     with pytest.raises(transload.Malformed, match="tensor"):
         transload.loads(transload.dumps(Tensor(memory(content(80)), *TENSORS[how]), ("host",)), device="host")
+
+
+def test_numba_views_that_show_little_of_their_memory_are_made_compact(monkeypatch):
+    import types
+
+    from transload.adapters import numba as adapter
+
+    class Array(Twin):
+        """As numba's, which copies from a device what is strided, and to one only what is contiguous."""
+
+        def __init__(self, array):
+            super().__init__(array)
+            self.dtype = array.dtype
+            self.gpu_data = types.SimpleNamespace(context=types.SimpleNamespace(device=types.SimpleNamespace(id=_core.HOST_TWIN)))
+
+        def copy_to_host(self):
+            return self.array
+
+        def copy_to_device(self, other):
+            assert other.array.flags.c_contiguous
+            self.array[...] = other.array
+
+    cuda = types.ModuleType("numba.cuda")
+    cuda.to_device = lambda array: Array(array.copy())
+    numba = types.ModuleType("numba")
+    numba.cuda = cuda
+    monkeypatch.setitem(sys.modules, "numba", numba)
+    monkeypatch.setitem(sys.modules, "numba.cuda", cuda)
+    array = np.arange(1_000_000.0).reshape(1000, 1000)[::100, ::100]
+    parts = adapter._encode(Array(array))
+    assert parts[0].nbytes == array.nbytes
+    assert np.array_equal(adapter._decode(parts), array)

@@ -120,7 +120,7 @@ def test_sparse_indices_outside_of_the_matrix_are_refused(cp):
 @BOTH
 def test_numba_arrays(cp, families):
     cuda = pytest.importorskip("numba.cuda")
-    for x in (cuda.to_device(np.arange(10_000.0).reshape(100, 100)), cuda.to_device(np.asfortranarray(np.random.rand(30, 40))), cuda.to_device(np.arange(100))[::2]):
+    for x in (cuda.to_device(np.arange(10_000.0).reshape(100, 100)), cuda.to_device(np.asfortranarray(np.random.rand(30, 40))), cuda.to_device(np.arange(100))[::2], cuda.to_device(np.arange(100_000))[::100]):
         y = trip([x], families)[0]
         assert type(y) is type(x) and y.dtype == x.dtype and np.array_equal(y.copy_to_host(), x.copy_to_host())
 

@@ -39,7 +39,8 @@ MARK = 0x40
     PICKLE,
     ERROR,
     LAST,
-) = range(30)
+    DEVICE,
+) = range(31)
 
 # Names that the values below are made of; number 0 is the one that is attacked.
 NAMES = (
@@ -85,6 +86,7 @@ NAMES = (
     "pandas:CategoricalDtype",
     "pandas._libs.tslibs.offsets:Day",
     "scipy.csr_matrix",
+    "cupy.ndarray",
     "sklearn.StandardScaler",
     "sklearn.utils._bunch:Bunch",
 )
@@ -126,6 +128,11 @@ def _shown(n: int, dtype: str) -> list[Any]:
     return [ARRAY, dtype, 0, n, 0, [0], 0]
 
 
+def _on_gpu(dtype: str, *parts: Any) -> list[Any]:
+    """An array of a GPU's memory, frame 1."""
+    return _adapted("cupy.ndarray", [TUPLE, [DEVICE, 1, False], [DTYPE, dtype], *parts])
+
+
 _INDEX = _adapted("pandas.index", [TUPLE, "Index", {"data": [ARRAY, "<i8", bytes(24), 3], "name": None}])
 _STRUCT = ["struct", 12, False, [["a", 0, "<i4"], ["b", 4, "<f8"]]]
 _MEMORY = {"data": [TUPLE, 16, False], "shape": [TUPLE, 10], "typestr": "<f8", "version": 3}
@@ -155,6 +162,10 @@ PLAIN: list[Any] = [
     _call("pandas._libs.tslibs.timestamps:_unpickle_timestamp", 2**62, None, None, 10), _made("pandas:CategoricalDtype", {"categories": _INDEX, "ordered": False}),
     _call("pandas._libs.tslibs.offsets:Day", 1),
     _adapted("scipy.csr_matrix", {"_shape": [TUPLE, 2, 3], "data": [ARRAY, "<f8", bytes(8), 1], "indices": [ARRAY, "<i4", bytes(4), 1], "indptr": [ARRAY, "<i4", bytes(12), 3], "maxprint": 50}),
+    [DEVICE, 1, False], [DEVICE, 1, True], _on_gpu("<f8", [TUPLE, 3]), _on_gpu("<i4", [TUPLE, 2, 3]), _on_gpu("<i4", [TUPLE, 3], [TUPLE, -4], 8), _on_gpu("|V0", [TUPLE, 5]), "csr_matrix", "dia_matrix",
+    [TUPLE, _on_gpu("<f8", [TUPLE, 3]), _on_gpu("<i4", [TUPLE, 3]), _on_gpu("<i4", [TUPLE, 3])],
+    [TUPLE, "csr_matrix", [TUPLE, 2, 3], [TUPLE, [ARRAY, "<f8", bytes(8), 1], [ARRAY, "<i4", bytes(4), 1], [ARRAY, "<i4", bytes(12), 3]], {}],
+    [TUPLE, "dia_matrix", [TUPLE, 2, 3], [TUPLE, [ARRAY, "<f8", bytes(24), [1, 3]], _on_gpu("<i4", [TUPLE, 1])], {}], [TUPLE, [DEVICE, 1, False], "float64", [TUPLE, 3], [TUPLE, 1], False],
     _adapted("sklearn.StandardScaler", {"with_mean": True, "with_std": True, "copy": True}), [NEW, _NUMBER["sklearn.utils._bunch:Bunch"], [], None, None, ["predict", _name("builtins:max")]],
 ]  # fmt: skip
 
@@ -182,7 +193,7 @@ _ENDLESS_SUM = _call(
 # What does not end when it is listed, summed, shown or hashed. A REF by word is one of `_PRELUDE`.
 NASTY: list[Any] = [
     _ENDLESS, _shown(1 << 40, "<i8"), _shown(1 << 40, "|b1"), _shown(1 << 33, "<f8"), [ARRAY, "<f8", b"", [1 << 40, 0]], _range_index(1 << 62), _range_index(1 << 40), _ENDLESS_SUM,
-    _call("collections:defaultdict", _ENDLESS_SUM), _iterator("repeat", 1), _iterator("count", 0, 1), _iterator("cycle", _iterator("iter", [LIST, 1])),
+    _on_gpu("<i4", [TUPLE, 1 << 40], [TUPLE, 0], 0), _on_gpu("|V0", [TUPLE, 1 << 40]), _call("collections:defaultdict", _ENDLESS_SUM), _iterator("repeat", 1), _iterator("count", 0, 1), _iterator("cycle", _iterator("iter", [LIST, 1])),
     *([REF, word] for word in ("tuples", "lists", "dicts", "arrays", "ring", "knot")), [LIST, [REF, "tuples"]], [TUPLE, [REF, "tuples"], 1], {"a": [REF, "lists"]},
 ]  # fmt: skip
 
@@ -214,7 +225,7 @@ _PRELUDE, _WORDS = _doubling()
 
 
 def _resolved(node: Any) -> tuple[Any, bool, bool]:
-    """The node with numbers for words, whether there were any, and whether it shows frame 0."""
+    """The node with numbers for words, whether there were any, and whether it shows frames."""
     if isinstance(node, dict):
         parts = {key: _resolved(value) for key, value in node.items()}
         return (
@@ -227,23 +238,23 @@ def _resolved(node: Any) -> tuple[Any, bool, bool]:
     if len(node) == 2 and node[0] == REF and isinstance(node[1], str) and node[1] in _WORDS:
         return [REF, _WORDS[node[1]]], True, False
     found = [_resolved(part) for part in node]
-    shows = len(node) == 7 and node[0] == ARRAY and node[2] == 0
+    shows = (len(node) == 7 and node[0] == ARRAY and node[2] == 0) or (len(node) == 3 and node[0] == DEVICE and type(node[2]) is bool)
     return [part[0] for part in found], any(part[1] for part in found), shows or any(part[2] for part in found)
 
 
 def message(target: str, root: Any) -> list[bytes]:
     """The message whose root uses `target` as name 0."""
     root, doubles, shows = _resolved(root)
-    frames = [bytes(8)] if shows else []
+    frames = [bytes(8), bytes(24)] if shows else []
     return [
         msgpack.packb(
             [
                 1,
-                {},
+                {"!kinds": [0, 2]} if frames else {},
                 [target, *NAMES],
                 [],
                 [0, 1 << 40] if frames else None,
-                [8] if frames else [],
+                [8, 24] if frames else [],
                 [LAST, *_PRELUDE, root] if doubles else root,
             ]
         ),

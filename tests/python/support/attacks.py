@@ -211,7 +211,7 @@ def main(kind: str, count: int, seed: str, progress: str) -> None:
             importlib.import_module(f"transload.adapters.{module.name}")
     for value in arsenal.PLAIN:  # what is imported when its first object is met
         with contextlib.suppress(Exception):
-            _use(transload.loads(arsenal.message("builtins:int", [arsenal.LIST, value]))[0])
+            _use(transload.loads(arsenal.message("builtins:int", [arsenal.LIST, value]), device="host")[0])
     sys.addaudithook(_hook)
     with open("/proc/self/statm") as statm:
         used = int(statm.read().split()[0]) * 4096
@@ -239,14 +239,14 @@ def main(kind: str, count: int, seed: str, progress: str) -> None:
                 before, began, thing = _peak(), time.process_time(), None
                 try:
                     if kind == "function":
-                        given = transload.loads(message, ("host",))
+                        given = transload.loads(message, ("host",), device="host")
                         function = _find(target)
                         with _watched():
                             function(*given)
                         _check(label, events_of_use=True)
                         continue
                     with _watched():
-                        thing = transload.loads(message, ("host",))
+                        thing = transload.loads(message, ("host",), device="host")
                 except Exception as error:
                     if kind != "function" and not isinstance(error, (transload.Error, MemoryError)):
                         _told(f"RAISES {label}: {type(error).__name__}: {error!s:.100}")

@@ -71,6 +71,42 @@ def _arrow() -> Any:
     return pa.table({"a": [1, None, 3], "s": ["x", None, "yy"], "l": [[1], [], None], "d": pa.array(["p", "q", "p"]).dictionary_encode()})
 
 
+class _OnGpu:
+    """What an object of a GPU library sends: its parts, some of them memory of a GPU, which its host twin stands in for."""
+
+    def __init__(self, *parts: Any) -> None:
+        self.parts = parts
+
+
+class _Array(_OnGpu):
+    pass
+
+
+class _Matrix(_OnGpu):
+    pass
+
+
+class _Tensor(_OnGpu):
+    pass
+
+
+def _gpu() -> Any:
+    from transload import _core
+    from transload.adapters import cupy, torch
+
+    for cls, decode in ((_Array, cupy._decode_array), (_Matrix, cupy._decode_sparse), (_Tensor, torch._decode)):
+        transload.register(cls, name=f"test.{cls.__name__}", encode=lambda thing: thing.parts, decode=decode)
+
+    def array(a: Any) -> _Array:
+        return _Array(_core.DeviceMemory(a.ctypes.data, a.nbytes, _core.HOST_TWIN, a), a.dtype, a.shape, a.strides, 0)
+
+    values, i4 = np.arange(1.0, 5.0), np.array([0, 1, 2, 4], "i4")
+    forms = [("csr_matrix", (3, 5), (array(values), array(i4), array(i4))), ("csc_matrix", (5, 3), (array(values), array(i4), array(i4))), ("coo_matrix", (5, 5), (array(values), array(i4), array(i4))),
+             ("dia_matrix", (3, 3), (array(np.ones((4, 3))), array(i4)))]
+    whole = array(np.arange(30_000.0)).parts[0]
+    return [array(np.arange(12.0).reshape(3, 4)), array(np.zeros(2, "i4,f8")), whole, whole.window(8, 80), [_Matrix(*form, {"_has_canonical_format": True}) for form in forms], _Tensor(whole, "float32", (3, 4), (1, 3), True)]
+
+
 def _python(kind: str) -> Any:
     from support import objects_python
 
@@ -84,7 +120,7 @@ def _estimator(name: str) -> Any:
 
 
 OBJECTS: dict[str, Any] = {
-    "values": _values, "library": _library, "arrays": _arrays, "pandas": _pandas, "sparse": _sparse, "arrow": _arrow,
+    "values": _values, "library": _library, "arrays": _arrays, "pandas": _pandas, "sparse": _sparse, "arrow": _arrow, "gpu": _gpu,
     **{kind: (lambda kind=kind: _scipy(kind)) for kind in ("spatial", "interpolate", "stats")},
     **{kind: (lambda kind=kind: _python(kind)) for kind in ("iterator", "named", "typing", "exception", "object")},
     **{
@@ -108,6 +144,8 @@ def _use(thing: Any, depth: int = 0) -> None:
     elif isinstance(thing, (list, tuple)) and depth < 3:
         for part in thing:
             _use(part, depth + 1)
+    elif hasattr(thing, "host_view"):
+        sum(thing.host_view())
     elif hasattr(thing, "__next__"):
         list(itertools.islice(thing, 20))
     elif hasattr(thing, "toarray"):
@@ -173,14 +211,14 @@ def main(label: str, manner: str, tries: int) -> None:
     warnings.simplefilter("ignore")
     thing = OBJECTS[label]()
     parts = [bytes(part) for part in transload.dumps(thing, families=("host",))]
-    transload.loads(parts)
+    transload.loads(parts, device="host")
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     resource.setrlimit(resource.RLIMIT_AS, (used + (8 << 30), used + (8 << 30)))
     tried = opened = 0
     for message in damaged(parts, manner, tries):
         tried += 1
         try:
-            got = transload.loads(message)
+            got = transload.loads(message, device="host")
         except (transload.Error, MemoryError):
             continue
         except BaseException as error:
