@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -117,6 +118,8 @@ class Stager {
     if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
   }
 
+  bool failed = false;  ///< a call of CUDA's failed in the midst of its work
+
   [[nodiscard]] int device() const noexcept { return device_; }
   [[nodiscard]] cudaStream_t stream() const noexcept { return stream_; }
   [[nodiscard]] Slot& slot(std::size_t i) noexcept { return slots_[i % slots_.size()]; }
@@ -151,7 +154,7 @@ class Stagers {
     auto& made = made_[device];
     if (idle.empty() && made >= stagers_most) {
       ++waits;
-      given_back_.wait(lock, [&] { return !idle.empty(); });
+      given_back_.wait(lock, [&] { return !idle.empty() || made < stagers_most; });
     }
     while (taken.size() < wanted && !idle.empty()) {
       taken.push_back(std::move(idle.back()));
@@ -166,6 +169,7 @@ class Stagers {
       } catch (...) {
         lock.lock();
         --made;
+        given_back_.notify_all();  // who waits may try it himself
         if (taken.empty()) throw;
         break;  // fewer will do
       }
@@ -175,8 +179,12 @@ class Stagers {
   void give_back(std::vector<std::unique_ptr<Stager>> taken) noexcept {
     std::lock_guard const lock(mutex_);
     for (auto& stager : taken) {
-      auto& idle = idle_[stager->device()];
-      idle.push_back(std::move(stager));
+      int const device = stager->device();
+      if (stager->failed) {  // what its stream still does is not known
+        --made_[device];
+      } else {
+        idle_[device].push_back(std::move(stager));
+      }
     }
     given_back_.notify_all();
   }
@@ -321,7 +329,7 @@ void work_to_device(Stager& stager, Moving& moving) {
 void work_on_device(Stager& stager, Moving& moving) {
   OnDevice const on(stager.device());
   std::size_t turn = 0;
-  for (std::size_t i; (i = moving.next++) < moving.loads.size();) {
+  for (std::size_t i; !moving.failed && (i = moving.next++) < moving.loads.size();) {
     Load const& load = moving.loads[i];
     if (load.n == 1) {
       Copy const& copy = moving.copies[load.first];
@@ -353,6 +361,7 @@ void move(std::span<Copy const> copies, int device, std::span<StreamHandle const
       call();
     } catch (...) {
       moving.failed = true;
+      stager.failed = true;
       (void)cudaStreamSynchronize(stager.stream());  // nothing may write into what its owner believes is his
       std::lock_guard const lock(mutex);
       if (error == nullptr) error = std::current_exception();
@@ -369,8 +378,13 @@ void move(std::span<Copy const> copies, int device, std::span<StreamHandle const
     });
   }
   std::vector<std::thread> others;
+  others.reserve(stagers.size());
   for (std::size_t i = 1; i < stagers.size() && error == nullptr; ++i) {
-    others.emplace_back([&, i] { guarded(*stagers[i], [&] { work(*stagers[i], moving); }); });
+    try {
+      others.emplace_back([&, i] { guarded(*stagers[i], [&] { work(*stagers[i], moving); }); });
+    } catch (std::system_error const&) {
+      break;  // no more threads: fewer will do
+    }
   }
   if (error == nullptr) guarded(*stagers[0], [&] { work(*stagers[0], moving); });
   for (auto& other : others) other.join();
@@ -412,7 +426,12 @@ class DeviceResource final : public Resource {
     return {static_cast<std::byte*>(block), nbytes};
   }
   void deallocate(std::span<std::byte> block) noexcept override {
-    if (!block.empty()) (void)cudaFreeAsync(block.data(), cudaStreamLegacy);
+    if (block.empty()) return;
+    int before = device_;
+    (void)cudaGetDevice(&before);  // the legacy stream is the current device's
+    if (before != device_) (void)cudaSetDevice(device_);
+    (void)cudaFreeAsync(block.data(), cudaStreamLegacy);
+    if (before != device_) (void)cudaSetDevice(before);
   }
   [[nodiscard]] MemoryKind kind() const noexcept override { return MemoryKind::device; }
 
