@@ -448,11 +448,21 @@ def decode(header: dict[str, Any], frames: Sequence[Any]) -> Any:
     head, payload = frames[0], frames[2 if header.get("lead") else 1 :]
     # Where a frame lies misaligned (small ones behind the headers, spilled ones in their file) or is read-only (what a
     # decompressor made), loads copies what needs it.
-    value = _core.decode(head, payload, _HOST if is_strict() else _BOTH, None)
+    value = _decoded(head, payload, _HOST if is_strict() else _BOTH)
     stored = _core.frames_nbytes((head, *payload))
     raw = header.get("raw", stored)
     counters.data("decode", header.get("road", "reply"), "transload", frames=len(payload), nbytes=raw, stored=stored)
     return value
+
+
+def _decoded(head: Any, frames: Sequence[Any], families: tuple[str, ...]) -> Any:
+    """Rebuild a value. Where no GPU is, its memory stays in host memory if the configuration says so (`transload.device: host`)."""
+    try:
+        return _core.decode(head, frames, families, None)
+    except transload.Unsupported:
+        if _core.device_count() > 0 or dask.config.get("transload.device", None) != "host":
+            raise
+    return _core.decode(head, frames, families, None, _core.HOST_TWIN)
 
 
 def decode_control(header: dict[str, Any], frames: Sequence[Any]) -> Any:
@@ -465,7 +475,7 @@ def decode_control(header: dict[str, Any], frames: Sequence[Any]) -> Any:
     """
     if header.get("serializer") != MARKER or not frames:
         raise transload.Malformed(f"a sub-header of {header.get('serializer')!r}, where {MARKER} or a pickle belongs")
-    value = _core.decode(frames[0], frames[1:], _NAMES, None)
+    value = _decoded(frames[0], frames[1:], _NAMES)
     nbytes = _core.frames_nbytes(frames)
     counters.data("decode", "control", "transload", frames=len(frames) - 1, nbytes=nbytes)
     return value

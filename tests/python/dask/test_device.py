@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dask
 import numpy as np
 import pytest
 
@@ -66,3 +67,13 @@ def test_what_is_spilled_is_in_host_memory() -> None:
     head, *frames = [part for part in parts if memoryview(part).nbytes]
     (got,) = transload.loads([head, *frames], device="host")
     assert bytes(got.host_view()) == bytes(memory(300_000).host_view())
+
+
+@pytest.mark.skipif(transload.device_count() > 0, reason="a GPU is here")
+def test_without_a_gpu_the_configuration_leaves_its_memory_in_host_memory() -> None:
+    header, frames = _wire.encode(never, [memory(100_000), "rest"], HOST, "raise", to("tcp://a:1"), None, speaking=True)
+    with pytest.raises(transload.Unsupported, match="no GPU can be used here"):
+        _wire.decode(header, frames)
+    with dask.config.set({"transload.device": "host"}):
+        got, rest = _wire.decode(header, frames)
+    assert bytes(got.host_view()) == bytes(memory(100_000).host_view()) and rest == "rest"
