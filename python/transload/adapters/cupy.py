@@ -58,7 +58,7 @@ def _encode_sparse(matrix: Any) -> tuple[Any, ...]:
     others = set(own) - {*arrays, *_FLAGS, *_NOT_SENT, "_shape", "maxprint"}
     if others or not all(name in own for name in arrays):
         raise NotImplementedError(f"a {type(matrix).__qualname__} with attributes {', '.join(sorted(own))}")
-    flags = {name: bool(own[name]) for name in _FLAGS if name in own}
+    flags: dict[str, int] = {name: bool(own[name]) for name in _FLAGS if name in own}
     if "maxprint" in own:
         flags["maxprint"] = int(own["maxprint"])
     contiguous = sys.modules["cupy"].ascontiguousarray  # as the receiver needs them; the arrays themselves where they are
@@ -116,14 +116,14 @@ def _look_at(form: str, shape: tuple[int, int], arrays: tuple[Any, ...], xp: Any
     if form == "coo":
         row, col = rest
         need(len(data) == len(row) == len(col), "data and indices do not fit")
-        limits = ((row, shape[0]), (col, shape[1]))
+        limits = [(row, shape[0]), (col, shape[1])]
     else:
         indices, indptr = rest
         major, minor = shape if form == "csr" else shape[::-1]
         need(len(data) == len(indices) and len(indptr) == major + 1 and indices.dtype == indptr.dtype, "data and indices do not fit")
         fits = (indptr[:1] == 0) & (indptr[-1:] == len(indices)) & (indptr[1:] >= indptr[:-1]).all()
         need(bool(fits.all()), "the index pointers of a sparse matrix")
-        limits = ((indices, minor),)
+        limits = [(indices, minor)]
     for index, most in limits:
         need(len(index) == 0 or bool((index.min() >= 0) & (index.max() <= min(most - 1, np.iinfo(index.dtype).max))), "an index outside of the matrix")
 

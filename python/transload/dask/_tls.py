@@ -121,7 +121,7 @@ class EncryptedComm(TLS):
             raise CommClosedError(f"in {self!r}: a frame of a kind that is not known")
         if sum(size for size in sizes if size < SMALL) != small or sum(sizes) > self._most:
             raise CommClosedError(f"in {self!r}: frames of {sum(sizes)} bytes; {small} in small ones, {self._most} at most")
-        frames = []
+        frames: list[bytes | memoryview] = []
         at = 8 * n
         for size, as_told in zip(sizes, told, strict=True):
             if size < SMALL:
