@@ -188,8 +188,8 @@ struct DeviceCopies {
   std::vector<Copy> copies;
   std::vector<StreamHandle> streams;
 
-  void add(Copy copy, StreamHandle stream) {
-    copies.push_back(copy);
+  /// The copies wait for what `stream` was given so far.
+  void wait_for(StreamHandle stream) {
     if (stream != 0 && std::find(streams.begin(), streams.end(), stream) == streams.end()) streams.push_back(stream);
   }
 };
@@ -227,8 +227,7 @@ void Outgoing::device_frames(Layout const& layout, bool keep_on_device, Put cons
     if (keep_on_device) {
       DeviceMemory memory = allocate_on_device(nbytes, by_device.begin()->first);
       target(f).device = memory.pointer;
-      if (memory.stream != 0) by_device.begin()->second.streams.push_back(memory.stream);
-      memory.stream = 0;
+      by_device.begin()->second.wait_for(std::exchange(memory.stream, 0));
       put(f, to_python(std::move(memory)));
     } else {
       std::byte* data = nullptr;
@@ -241,9 +240,7 @@ void Outgoing::device_frames(Layout const& layout, bool keep_on_device, Put cons
     Place const& place = layout.places[p];
     if (!sizes[p].device || sizes[p].window_of >= 0 || place.nframes == 0) continue;
     DeviceCopies& moving = by_device[*keepers[p].front()->device];
-    for (Keeper const* keeper : keepers[p]) {
-      if (keeper->stream != 0 && std::find(moving.streams.begin(), moving.streams.end(), keeper->stream) == moving.streams.end()) moving.streams.push_back(keeper->stream);
-    }
+    for (Keeper const* keeper : keepers[p]) moving.wait_for(keeper->stream);
     std::uint64_t at = 0;
     for (std::uint32_t f = place.frame; f < place.frame + place.nframes; ++f) {
       std::uint64_t const nbytes = place.nframes == 1 ? place.nbytes : layout.frame_nbytes[f];
@@ -462,7 +459,8 @@ void Incoming::bring_to(int device) {
       continue;
     }
     DeviceMemory memory = allocate_on_device(frame.nbytes, device);
-    moving.add({.to = memory.data(), .from = frame.data, .nbytes = frame.nbytes}, std::exchange(memory.stream, 0));
+    moving.wait_for(std::exchange(memory.stream, 0));
+    moving.copies.push_back({.to = memory.data(), .from = frame.data, .nbytes = frame.nbytes});
     frame.device = to_python(std::move(memory));
   }
   Released const released;  // the frames hold their memory

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import _core
-from ._message import DECODE_FAMILIES, FAMILIES, Message, deserialize, serialize, in_host_memory
+from ._message import DECODE_FAMILIES, FAMILIES, Message, deserialize, in_host_memory, serialize
 
 
 def _bytes(path: str | os.PathLike[str]) -> bytes:

@@ -1,11 +1,11 @@
 """Memory of GPUs: where fresh memory comes from, and what objects export theirs.
 
-Fresh memory is the user's: rmm's current resource where rmm is in use, else CuPy's pool, else plain CUDA memory through numba
-or torch, whichever is loaded. transload imports none of them by itself, except CuPy as the last resort.
+Fresh memory is the user's: rmm's current resource where rmm is in use, else CuPy's pool, for which CuPy is imported.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -62,11 +62,9 @@ def memory_of(obj: object) -> _core.DeviceMemory | None:
     interface = getattr(obj, "__cuda_array_interface__", None)
     if interface is None:
         return None
-    low, high = span_of(interface)
-    nbytes = int(interface["typestr"][2:])
-    for n in interface["shape"]:
-        nbytes *= n
-    if low != 0 or high != nbytes:
+    itemsize, shape = int(interface["typestr"][2:]), interface["shape"]
+    nbytes = math.prod(shape) * itemsize
+    if span_of(itemsize, shape, interface.get("strides")) != (0, nbytes):
         raise ValueError(f"the memory of a {type(obj).__qualname__} is not contiguous")
     if nbytes == 0:
         return _core.DeviceMemory(0, 0, _current_device(), obj)
@@ -82,17 +80,10 @@ def stream_of(interface: dict[str, Any]) -> int:
     return 0 if stream is None else int(stream)
 
 
-def span_of(interface: dict[str, Any]) -> tuple[int, int]:
-    """Return where the bytes of an array begin and end, relative to its pointer."""
-    itemsize = int(interface["typestr"][2:])
-    shape, strides = interface["shape"], interface.get("strides")
-    if 0 in shape:
-        return 0, 0
-    if strides is None:
-        nbytes = itemsize
-        for n in shape:
-            nbytes *= n
-        return 0, nbytes
+def span_of(itemsize: int, shape: tuple[int, ...], strides: tuple[int, ...] | None) -> tuple[int, int]:
+    """Return where the bytes of an array begin and end, relative to its pointer; without strides it is in C order."""
+    if strides is None or 0 in shape:
+        return 0, math.prod(shape) * itemsize
     low, high = 0, itemsize
     for n, stride in zip(shape, strides, strict=True):
         reach = (n - 1) * stride

@@ -41,8 +41,7 @@ class Twin:
 
 
 def encode_twin(twin):
-    parts = _device.parts_of(twin, twin.__cuda_array_interface__, _core.HOST_TWIN, lambda t: Twin(t.array.copy()))
-    return parts[0], twin.array.dtype, *parts[2:]
+    return _device.parts_of(twin, twin.array.dtype, twin.__cuda_array_interface__, _core.HOST_TWIN, lambda t: Twin(t.array.copy()))
 
 
 def decode_twin(value):

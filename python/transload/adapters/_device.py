@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,26 +32,33 @@ class Shaped:
         }
 
 
-def parts_of(obj: object, interface: dict[str, Any], device: int, compact: Any) -> Layout:
-    """Return the parts of an array that exports `interface`: its memory from the first byte that it shows to the last.
+def parts_of(obj: object, dtype: np.dtype[Any], interface: dict[str, Any], device: int, compact: Callable[[Any], Any]) -> Layout:
+    """Return the parts of an array of `dtype` that exports `interface`: its memory from the first byte that it shows to the last.
 
-    A view that shows less than half of that is made compact before, by `compact(obj)`.
+    A view that shows little of that is made compact before, by `compact(obj)`.
     """
-    dtype = np.dtype(interface.get("descr") if interface["typestr"][1] == "V" and len(interface.get("descr") or ()) > 1 else interface["typestr"])
     shape = tuple(interface["shape"])
-    strides = interface.get("strides")
-    low, high = span_of(interface)
-    count = 1
-    for n in shape:
-        count *= n
-    if high - low > 2 * count * dtype.itemsize + 4096:
+    low, high = span_of(dtype.itemsize, shape, interface.get("strides"))
+    if shows_little(low, high, shape, dtype.itemsize):
         obj = compact(obj)
         interface = obj.__cuda_array_interface__  # type: ignore[attr-defined]
-        strides = interface.get("strides")
-        low, high = span_of(interface)
+        low, high = span_of(dtype.itemsize, shape, interface.get("strides"))
+    strides = interface.get("strides")
     pointer, readonly = interface["data"]
     memory = _core.DeviceMemory((pointer or 0) + low, high - low, device, obj, stream_of(interface), bool(readonly))
     return (memory, dtype, shape) if strides is None else (memory, dtype, shape, tuple(strides), -low)
+
+
+def shows_little(low: int, high: int, shape: tuple[int, ...], itemsize: int) -> bool:
+    """Whether a view shows less than half of the memory between its first byte and its last."""
+    return high - low > 2 * math.prod(shape) * itemsize + 4096
+
+
+def rebuilt(value: Any, on_device: Callable[..., Any]) -> Any:
+    """Return the array of these parts: NumPy's in host memory, else what `on_device` makes of them, memory first."""
+    parts = checked(value)
+    memory, dtype, shape, strides, offset = parts
+    return np.ndarray(shape, dtype, memory.host_view(), offset, strides) if on_host(memory) else on_device(*parts)
 
 
 def checked(value: Any) -> tuple[_core.DeviceMemory, np.dtype[Any], tuple[int, ...], tuple[int, ...] | None, int]:
@@ -74,7 +83,7 @@ def checked(value: Any) -> tuple[_core.DeviceMemory, np.dtype[Any], tuple[int, .
     else:
         if type(strides) is not tuple or len(strides) != len(shape) or not all(type(n) is int and abs(n) < MOST for n in strides):
             raise ValueError("the strides of an array do not fit its shape")
-        low, high = span_of({"typestr": f"|V{dtype.itemsize}", "shape": shape, "strides": strides})
+        low, high = span_of(dtype.itemsize, shape, strides)
     if type(offset) is not int or not 0 <= offset <= memory.nbytes or offset + low < 0 or offset + high > memory.nbytes:
         raise ValueError(f"an array of shape {shape} does not fit into {memory.nbytes} bytes")
     return memory, dtype, shape, strides, offset
@@ -83,8 +92,3 @@ def checked(value: Any) -> tuple[_core.DeviceMemory, np.dtype[Any], tuple[int, .
 def on_host(memory: _core.DeviceMemory) -> bool:
     """Whether the receiver asked for host memory in place of a GPU's."""
     return memory.device == _core.HOST_TWIN
-
-
-def host_array(memory: _core.DeviceMemory, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int) -> np.ndarray[Any, Any]:
-    """Return the NumPy array of these parts."""
-    return np.ndarray(shape, dtype, memory.host_view(), offset, strides)

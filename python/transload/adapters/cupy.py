@@ -13,7 +13,7 @@ import numpy as np
 from .. import _core
 from .._registry import register_named
 from ._checks import charge, need
-from ._device import checked, host_array, on_host, parts_of
+from ._device import parts_of, rebuilt
 
 # ── arrays ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -24,15 +24,15 @@ def _encode_array(a: Any) -> tuple[Any, ...]:
     flags = a.flags
     if flags.c_contiguous:
         return _core.DeviceMemory(a.data.ptr, a.nbytes, a.data.device_id, a, stream), a.dtype, a.shape
-    interface = {"typestr": f"|V{a.itemsize}", "shape": a.shape, "strides": a.strides, "data": (a.data.ptr, False), "version": 3, "stream": stream}
-    parts = parts_of(a, interface, a.data.device_id, lambda array: array.copy(order="C"))
-    return parts[0], a.dtype, *parts[2:]
+    interface = {"shape": a.shape, "strides": a.strides, "data": (a.data.ptr, False), "version": 3, "stream": stream}
+    return parts_of(a, a.dtype, interface, a.data.device_id, lambda array: array.copy(order="C"))
 
 
 def _decode_array(value: Any) -> Any:
-    memory, dtype, shape, strides, offset = checked(value)
-    if on_host(memory):
-        return host_array(memory, dtype, shape, strides, offset)
+    return rebuilt(value, _on_device)
+
+
+def _on_device(memory: _core.DeviceMemory, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int) -> Any:
     import cupy
 
     if memory.nbytes == 0:

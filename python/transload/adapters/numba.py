@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from .. import _core
 from .._registry import register_named
-from ._device import Shaped, checked, host_array, on_host, parts_of
+from ._device import Shaped, parts_of, rebuilt
 
 
 def _compacted(array: Any) -> Any:
@@ -18,15 +19,15 @@ def _compacted(array: Any) -> Any:
 
 
 def _encode(array: Any) -> tuple[Any, ...]:
-    interface = array.__cuda_array_interface__
-    parts = parts_of(array, interface, array.gpu_data.context.device.id if hasattr(array.gpu_data, "context") else 0, _compacted)
-    return parts[0], array.dtype, *parts[2:]
+    device = array.gpu_data.context.device.id if hasattr(array.gpu_data, "context") else 0
+    return parts_of(array, array.dtype, array.__cuda_array_interface__, device, _compacted)
 
 
 def _decode(value: Any) -> Any:
-    memory, dtype, shape, strides, offset = checked(value)
-    if on_host(memory):
-        return host_array(memory, dtype, shape, strides, offset)
+    return rebuilt(value, _on_device)
+
+
+def _on_device(memory: _core.DeviceMemory, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int) -> Any:
     from numba import cuda
 
     if memory.nbytes == 0:

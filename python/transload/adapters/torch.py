@@ -10,7 +10,7 @@ from .. import _core
 from .._gpu import span_of
 from .._registry import register_named
 from ._checks import need
-from ._device import Shaped, host_array, on_host
+from ._device import Shaped, on_host, shows_little
 
 _DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 
@@ -23,15 +23,19 @@ def _encode(tensor: Any) -> tuple[Any, ...]:
         raise NotImplementedError("only plain strided tensors on a GPU have an adapter")
     plain = tensor.detach()
     itemsize = plain.element_size()
-    strides = tuple(stride * itemsize for stride in plain.stride())
-    _, high = span_of({"typestr": f"|V{itemsize}", "shape": tuple(plain.shape), "strides": strides})
-    if high > 2 * plain.numel() * itemsize + 4096:
+    shape = tuple(plain.shape)
+    _, high = _span(itemsize, shape, plain.stride())
+    if shows_little(0, high, shape, itemsize):
         plain = plain.contiguous()
-        strides = tuple(stride * itemsize for stride in plain.stride())
-        _, high = span_of({"typestr": f"|V{itemsize}", "shape": tuple(plain.shape), "strides": strides})
+        _, high = _span(itemsize, shape, plain.stride())
     stream = torch.cuda.current_stream(plain.device).cuda_stream or 1
     memory = _core.DeviceMemory(plain.data_ptr(), high, plain.device.index, plain, stream)
-    return memory, dtype, tuple(plain.shape), tuple(plain.stride()), bool(tensor.requires_grad)
+    return memory, dtype, shape, tuple(plain.stride()), bool(tensor.requires_grad)
+
+
+def _span(itemsize: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+    """As `span_of`, of strides in items, as torch has them."""
+    return span_of(itemsize, shape, tuple(stride * itemsize for stride in strides))
 
 
 def _decode(value: Any) -> Any:
@@ -43,12 +47,12 @@ def _decode(value: Any) -> Any:
         need(type(lengths) is tuple and len(lengths) <= 64 and all(type(n) is int and 0 <= n < 1 << 60 for n in lengths), f"the {what} of a tensor")
     need(len(shape) == len(strides) and type(requires_grad) is bool, "the parts of a tensor")
     itemsize = 2 if name == "bfloat16" else np.dtype(name).itemsize
-    _, high = span_of({"typestr": f"|V{itemsize}", "shape": shape, "strides": tuple(n * itemsize for n in strides)})
+    _, high = _span(itemsize, shape, strides)
     need(high <= memory.nbytes, f"a tensor of shape {shape} does not fit into {memory.nbytes} bytes")
     if on_host(memory):
         if name == "bfloat16":
             raise ValueError("NumPy has no bfloat16: a tensor of it cannot come to host memory")
-        return host_array(memory, np.dtype(name), shape, tuple(n * itemsize for n in strides), 0)
+        return np.ndarray(shape, np.dtype(name), memory.host_view(), 0, tuple(n * itemsize for n in strides))
     import torch
 
     dtype = getattr(torch, name)
