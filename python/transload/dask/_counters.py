@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from distributed.comm.addressing import get_address_host
 
@@ -31,6 +31,7 @@ from .. import _core
 __all__ = [
     "Counters",
     "Links",
+    "add_row",
     "counters",
     "end_links",
     "links",
@@ -254,7 +255,7 @@ class Links:
         with self._lock:
             side, peer, stats, before = self._open.pop(token)
             key, row = _row_of(side, peer, stats(), before)
-            _add(self._ended, key, row)
+            add_row(self._ended, key, row)
             self._ended[key] = self._ended.pop(key)  # the latest stands last
             if len(self._ended) > MOST_ENDED:
                 self._fold()
@@ -268,7 +269,7 @@ class Links:
             for text, n in row["reasons"].items():
                 plain = ": ".join(plain_reason(text))
                 reasons[plain] = reasons.get(plain, 0) + n
-            _add(self._ended, (side, peer_host(peer), path), {**row, "reasons": reasons})
+            add_row(self._ended, (side, peer_host(peer), path), {**row, "reasons": reasons})
 
     def reset(self) -> None:
         with self._lock:
@@ -288,14 +289,15 @@ class Links:
         with self._lock:
             for key, row in self._ended.copy().items():
                 if key[0] in sides:
-                    _add(found, key, row)
+                    add_row(found, key, row)
             for side, peer, stats, before in list(self._open.values()):
                 if side in sides:
-                    _add(found, *_row_of(side, peer, stats(), before))
+                    add_row(found, *_row_of(side, peer, stats(), before))
         return [{"peer": peer, "path": path, **found[side, peer, path]} for side, peer, path in sorted(found)]
 
 
 _Key = tuple[str, str, str]  # side, peer, path
+_K = TypeVar("_K")
 
 
 def _row_of(side: str, peer: str, stats: dict[str, Any], before: dict[str, Any]) -> tuple[_Key, dict[str, Any]]:
@@ -306,7 +308,7 @@ def _row_of(side: str, peer: str, stats: dict[str, Any], before: dict[str, Any])
     return (side, peer, stats["path"]), row
 
 
-def _add(rows: dict[_Key, dict[str, Any]], key: _Key, more: dict[str, Any]) -> None:
+def add_row(rows: dict[_K, dict[str, Any]], key: _K, more: dict[str, Any]) -> None:
     """Add the counts of a row to those of `rows[key]`; `more` stays as it is."""
     nothing = {"connections": 0, "streams": 0, **dict.fromkeys(LINK_FIELDS, 0), "reasons": {}}
     row = rows.setdefault(key, nothing)

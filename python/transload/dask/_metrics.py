@@ -15,7 +15,7 @@ from typing import Any
 
 import dask
 
-from ._counters import FIELDS, counters, links, members, peer_host, plain_reason
+from ._counters import FIELDS, add_row, counters, links, members, peer_host, plain_reason
 
 __all__ = ["hide", "show"]
 
@@ -139,12 +139,7 @@ def _by_host(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]
     """Add up rows of `Links` by host and path: the ports of a cluster that grows and shrinks are new each time."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
-        host = found.setdefault((peer_host(row["peer"]), row["path"]), {})
-        for name, n in row.items():
-            if name == "streams":
-                host[name] = max(host.get(name, 0), n)
-            elif name not in ("peer", "path", "reasons"):
-                host[name] = host.get(name, 0) + n
+        add_row(found, (peer_host(row["peer"]), row["path"]), row)
     return found
 
 
