@@ -96,8 +96,12 @@ std::atomic<std::uint64_t> waits{0};
 /// A stream with two slots: one is filled while the other one is emptied.
 class Stager {
  public:
-  explicit Stager(int device) : device_(device) {
-    OnDevice const on(device);
+  explicit Stager(int device) : device_(device) {}
+  Stager(Stager const&) = delete;
+
+  /// Makes stream and slots. Apart from the constructor, so that what was made before an error is given back.
+  void make() {
+    OnDevice const on(device_);
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
     for (Slot& slot : slots_) {
       check(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming), "cudaEventCreate");
@@ -108,8 +112,7 @@ class Stager {
       device_kept += nbytes;
     }
   }
-  Stager(Stager const&) = delete;
-  ~Stager() {  // of one that could not be made whole; others live on
+  ~Stager() {  // of one that could not be made whole, or that failed; others live on
     for (Slot& slot : slots_) {
       if (slot.scratch != nullptr) (void)cudaFree(slot.scratch), device_kept -= sizeof(Pieces) + slot_nbytes + gather_room();
       if (slot.pinned != nullptr) (void)cudaFreeHost(slot.pinned), pinned_kept -= sizeof(Pieces) + slot_nbytes;
@@ -164,7 +167,9 @@ class Stagers {
       ++made;
       lock.unlock();
       try {
-        taken.push_back(std::make_unique<Stager>(device));
+        auto stager = std::make_unique<Stager>(device);
+        stager->make();
+        taken.push_back(std::move(stager));
         lock.lock();
       } catch (...) {
         lock.lock();
