@@ -156,8 +156,9 @@ def test_bytes_in_host_memory_need_a_gpu_or_the_word():
         lambda a: a > 0.5,
         lambda a: a.astype("c16"),
         lambda a: a[::40, ::40],
+        lambda a: (a * 1e9).astype("M8[ns]")[::2],
     ],
-    ids=["C", "F", "strided", "negative", "both", "broadcast", "empty", "0-d", "structured", "bool", "complex", "sparse view"],
+    ids=["C", "F", "strided", "negative", "both", "broadcast", "empty", "0-d", "structured", "bool", "complex", "sparse view", "dates"],
 )
 def test_arrays_of_every_layout(families, make):
     array = np.asarray(make(np.random.default_rng(1).random((60, 80))))
