@@ -199,7 +199,7 @@ def growth(found: dict[str, Any]) -> str:
 
 def device(found: dict[str, Any]) -> str:
     """Each way that transload offers beside Dask's own on the same scheme; `transload://` beside Dask's `tcp://`."""
-    rivals = {"ours on tcp": "stock tcp", "transload": "stock tcp", "transload, tcp alone": "stock tcp", "ours on ucxx": "stock ucxx"}
+    rivals = {"ours on tcp": "stock tcp", "transload": "stock tcp", "transload, no shortcuts": "stock tcp", "ours on ucxx": "stock ucxx"}
     there = {ours: stock for ours, stock in rivals.items() if ours in found["rows"][0]}
     stocks = list(dict.fromkeys(there.values()))
     rows = [

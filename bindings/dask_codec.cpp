@@ -263,8 +263,8 @@ class DocumentReader {
 /// What a message holds, as far as that is told quickly: plain values, buffers and arrays of numbers.
 class QuickSize {
  public:
-  /// `wrappers`: Dask's classes around a value, which is their attribute `data`.
-  explicit QuickSize(PyObject* wrappers) : wrappers_(wrappers) {}
+  /// `wrappers`: Dask's classes around a value, which is their attribute `data`. `device`: what exports a GPU's memory counts, too.
+  QuickSize(PyObject* wrappers, bool device) : wrappers_(wrappers), device_(device) {}
 
   /// False: not to be told quickly.
   [[nodiscard]] bool add(PyObject* o, unsigned depth) {
@@ -296,7 +296,7 @@ class QuickSize {
     for (Py_ssize_t i = 0; i < PyTuple_Size(wrappers_); ++i) {
       if (type == as_type(PyTuple_GetItem(wrappers_, i))) return add(attr(o, "data").get(), depth + 1);
     }
-    return false;
+    return !device_ && PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "__cuda_array_interface__") != 0;
   }
   [[nodiscard]] std::size_t nbytes() const noexcept { return nbytes_; }
 
@@ -313,6 +313,7 @@ class QuickSize {
   }
 
   PyObject* wrappers_;
+  bool device_;
   std::size_t nobjects_ = 0;
   std::size_t nbytes_ = 0;
 };
@@ -341,15 +342,15 @@ void bind_dask_codec(nb::module_& module) {
       "As ``msgpack.packb(value, default=fallback)``; NotImplementedError for what only msgpack writes.");
   module.def(
       "quick_nbytes",
-      [](nb::handle message, nb::handle wrappers) {
+      [](nb::handle message, nb::handle wrappers, bool device) {
         return guarded([&] {
-          QuickSize size(wrappers.ptr());
+          QuickSize size(wrappers.ptr(), device);
           return size.add(message.ptr(), 0) ? take(PyLong_FromSize_t(size.nbytes())) : Ref::borrow(Py_None);
         });
       },
-      nb::arg("message").none(), nb::arg("wrappers"),
-      nb::sig("def quick_nbytes(message: object, wrappers: tuple[type, ...]) -> int | None"),
-      "About how many bytes a message holds; None where that is not told quickly. `wrappers` have a value in `data`.");
+      nb::arg("message").none(), nb::arg("wrappers"), nb::arg("device") = true,
+      nb::sig("def quick_nbytes(message: object, wrappers: tuple[type, ...], device: bool = True) -> int | None"),
+      "About how many bytes a message holds; None where that is not told quickly. `wrappers` have a value in `data`. Without `device` what exports a GPU's memory counts nothing.");
   module.def(
       "unpack_document",
       [](nb::handle document, nb::handle hook) {

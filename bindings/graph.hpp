@@ -24,6 +24,7 @@ class UntrustedName : public std::runtime_error {
 struct EncodeOptions {
   bool host = true;            ///< walk the object; else it is pickled whole
   bool cuda = false;           ///< a GPU's memory stays there, as frames of family cuda; else its bytes come to host memory
+  std::uint64_t device_least = 0;  ///< with `cuda`: as long as there are so many bytes of it
   bool names = true;           ///< names that are not trusted are allowed
   bool pickle = true;          ///< so are objects that only pickle takes; implies `names`
   std::optional<LayoutLimits> limits;  ///< what is packed and split; nothing: as default_limits finds best

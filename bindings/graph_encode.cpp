@@ -184,12 +184,14 @@ class Encoder {
     } else {
       whole_pickle(object, &root, "family host is not among the families");
     }
+    bool const cuda = options_.cuda && device_nbytes_ >= options_.device_least;
+    if (cuda && any_device_) writer_.add_family("cuda");
     Layout layout;
     msgpack::Packer const header = writer_.finish(options_.limits, layout);
     Encoded encoded;
     encoded.header = take(PyBytes_FromStringAndSize(reinterpret_cast<char const*>(header.bytes().data()),
                                                     static_cast<Py_ssize_t>(header.size())));
-    encoded.frames = outgoing_.frames(layout, options_.cuda);
+    encoded.frames = outgoing_.frames(layout, cuda);
     auto const families = writer_.families();
     encoded.families = take(PyTuple_New(static_cast<Py_ssize_t>(families.size())));
     for (std::size_t i = 0; i < families.size(); ++i) {
@@ -393,7 +395,8 @@ class Encoder {
     std::uint32_t const payload = outgoing_.add({static_cast<std::byte const*>(memory.data()), memory.nbytes}, std::move(keeper));
     out_.unsigned_integer(payload);
     out_.boolean(memory.readonly);
-    if (options_.cuda) writer_.add_family("cuda");
+    any_device_ = true;
+    device_nbytes_ += memory.nbytes;
     note(at, o, "device memory", options_.cuda ? "cuda" : "host", {&payload, 1}, memory.nbytes, options_.cuda ? "" : "family cuda is not among the families: the bytes come to host memory");
   }
 
@@ -1576,6 +1579,8 @@ class Encoder {
   EncodeOptions const& options_;
   HeaderWriter writer_;
   msgpack::Packer& out_;
+  std::uint64_t device_nbytes_ = 0;
+  bool any_device_ = false;
   Outgoing outgoing_;
   Memo memo_;
   StackGuard stack_;

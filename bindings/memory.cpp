@@ -66,11 +66,14 @@ std::uint64_t nbytes_of(PyObject* frame) {
   return n;
 }
 
-nb::object frames_nbytes(nb::handle frames) {
+nb::object frames_nbytes(nb::handle frames, bool device) {
   return guarded([&] {
     Ref const sequence = take(PySequence_Tuple(frames.ptr()));
     std::uint64_t total = 0;
-    for (Py_ssize_t i = 0; i < PyTuple_Size(sequence.get()); ++i) total += nbytes_of(PyTuple_GetItem(sequence.get(), i));
+    for (Py_ssize_t i = 0; i < PyTuple_Size(sequence.get()); ++i) {
+      PyObject* const frame = PyTuple_GetItem(sequence.get(), i);
+      if (device || as_device_memory(frame) == nullptr) total += nbytes_of(frame);
+    }
     return take(PyLong_FromUnsignedLongLong(total));
   });
 }
@@ -91,8 +94,9 @@ void bind_memory(nb::module_& module) {
   (void)pool();  // made before anybody can fork
   module.def("allocate", &allocate, nb::arg("nbytes"), nb::sig("def allocate(nbytes: int) -> memoryview"),
              "Writable bytes from the process's pool, 64-byte aligned and not initialised; they go back when the last view of them dies.");
-  module.def("frames_nbytes", &frames_nbytes, nb::arg("frames"), nb::sig("def frames_nbytes(frames: typing.Iterable[typing.Any]) -> int"),
-             "Bytes of these frames together: buffers, or what has `nbytes`.");
+  module.def("frames_nbytes", &frames_nbytes, nb::arg("frames"), nb::arg("device") = true,
+             nb::sig("def frames_nbytes(frames: typing.Iterable[typing.Any], device: bool = True) -> int"),
+             "Bytes of these frames together: buffers, or what has `nbytes`. Without `device` those of GPUs count nothing.");
   module.def("bytes_to_fill", &bytes_to_fill, nb::arg("nbytes"), nb::sig("def bytes_to_fill(nbytes: int) -> tuple[bytes, memoryview]"),
              "A bytes object that is not initialised, and a writable view of its bytes. Nobody may see it before it is filled.");
   module.def(

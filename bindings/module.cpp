@@ -14,6 +14,7 @@ NB_MODULE(_core, module) {
   module.doc() = "The compiled half of transload.";
   module.attr("__version__") = TRANSLOAD_VERSION;
   module.def("built_with_cuda", &transload::built_with_cuda, "Whether this build can use a GPU where there is one.");
+  module.def("may_have_devices", &transload::may_have_devices, "Whether this process may turn out to have GPUs; asks without the CUDA runtime.");
   module.def("device_count", &transload::device_count,
              "How many GPUs this process can use; 0 without CUDA in the build, a driver or a device.");
   transload::py::bind_graph(module);

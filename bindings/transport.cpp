@@ -23,6 +23,7 @@
 #include <nanobind/stl/string.h>
 
 #include "bindings.hpp"
+#include "device.hpp"
 #include "frames.hpp"
 #include "globals.hpp"
 #include "guard.hpp"
@@ -38,6 +39,8 @@ namespace {
 /// Messages up to so many bytes are copied and sent by the calling thread, GIL held: giving it up and taking it back
 /// costs up to the interpreter's switch interval (5 ms) where a task computes, sending them a few microseconds.
 constexpr std::size_t copied_nbytes = std::size_t{64} << 10;
+/// As long a reader waits for memory of a GPU that is being read: a loop does nothing else meanwhile.
+constexpr std::chrono::microseconds device_patience{2000};
 /// Frames below this arrive as `bytes`.
 constexpr std::size_t small_nbytes = 4096;
 
@@ -45,6 +48,7 @@ constexpr std::size_t small_nbytes = 4096;
 
 struct Lent {
   Py_buffer view{};
+  PyObject* object = nullptr;  ///< a DeviceMemory, in place of the view
   Lent* next = nullptr;
 };
 
@@ -183,6 +187,7 @@ void tell(PyObject* future, PyObject* value, PyObject* exception = nullptr) {
 struct End {
   Connection connection;
   std::shared_ptr<Bell> bell;
+  std::optional<int> device;  ///< for device frames; none: the current one of the reader's thread
   PyObject* reader = nullptr;
   std::vector<PyObject*> writers;
   PyObject* closer = nullptr;
@@ -227,7 +232,7 @@ PyType_Slot connection_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(conne
 /// Lets go of what was lent, from any thread: it is put aside, and whoever answers the bell lets go of it.
 struct GiveBack {
   std::shared_ptr<Bell> bell;
-  PyObject* whole;  ///< the `bytes` object that the memory is all of, held by the view; null: none
+  PyObject* whole;  ///< the `bytes` or DeviceMemory that the memory is all of, held by what is lent; null: none
 
   void operator()(Lent* lent) const {
     give_back(lent);
@@ -242,6 +247,36 @@ Buffer lend(BufferView view, PyObject* whole, std::shared_ptr<Bell> const& bell,
   std::span const bytes{static_cast<std::byte*>(lent->view.buf), static_cast<std::size_t>(lent->view.len)};
   std::shared_ptr<void const> keeper(lent, GiveBack{bell, whole});
   return writable ? Buffer::borrow_writable(bytes, std::move(keeper)) : Buffer::borrow(bytes, std::move(keeper));
+}
+
+/// The memory of a GPU, for the engine, which waits for what is under way there.
+Buffer lend_device(PyObject* object, std::shared_ptr<Bell> const& bell) {
+  DeviceMemory const& memory = *as_device_memory(object);
+  Fence fence;
+  if (memory.nbytes != 0 && memory.stream != 0) fence = fence_after(memory.device, {&memory.stream, 1});
+  auto* const lent = new Lent;
+  lent->object = object;
+  Py_INCREF(object);
+  std::shared_ptr<void const> keeper(lent, GiveBack{bell, object});
+  return Buffer::borrow_device({static_cast<std::byte*>(memory.data()), memory.nbytes}, std::move(keeper), memory.device, std::move(fence), memory.readonly);
+}
+
+/// Fresh memory of `device` (none: the current one) for device frames; where there is none, host memory: whoever decodes the message meets the reason.
+Frames land_on_device(Announced const& announced, std::optional<int> device, std::shared_ptr<Bell> const& bell) {
+  Frames frames;
+  try {
+    int const where = device ? *device : current_device();
+    for (std::uint64_t const nbytes : announced.sizes) {
+      Ref const memory = to_python(allocate_on_device(nbytes, where));
+      frames.push_back(lend_device(memory.get(), bell));
+    }
+    return frames;
+  } catch (Raised const&) {
+    PyErr_Clear();
+  } catch (Error const&) {
+  }
+  frames.clear();
+  return make_landing(announced.sizes, default_resource());
 }
 
 /// Memory for a message that was announced: its frames that are `bytes` at the sender land in new `bytes` objects, all of them.
@@ -272,6 +307,11 @@ Ref to_list(Frames frames) {
     auto const* const lent = std::get_deleter<GiveBack>(frame.keeper());
     if (lent != nullptr && lent->whole != nullptr) {
       item = Ref::borrow(lent->whole);
+    } else if (frame.kind() == MemoryKind::device) {  // of a peer in this process that is no Python code
+      DeviceMemory memory{.pointer = reinterpret_cast<std::uintptr_t>(frame.data()), .nbytes = frame.nbytes(), .device = frame.device(), .stream = legacy_stream, .readonly = frame.readonly()};
+      auto* const kept = new Buffer(std::move(frame));
+      memory.owner = take(PyCapsule_New(kept, nullptr, [](PyObject* capsule) { delete static_cast<Buffer*>(PyCapsule_GetPointer(capsule, nullptr)); }));
+      item = to_python(std::move(memory));
     } else if (frame.nbytes() < small_nbytes) {
       auto const* const text = reinterpret_cast<char const*>(frame.data());
       item = take(PyBytes_FromStringAndSize(text, static_cast<Py_ssize_t>(frame.nbytes())));
@@ -292,7 +332,18 @@ Ref to_list(Frames frames) {
 nb::object receive(PyConnection const& self) {
   return guarded([&]() -> Ref {
     Frames frames;
-    Ref list = self.end->connection.try_receive(frames) ? to_list(std::move(frames)) : Ref::borrow(Py_None);
+    End& end = *self.end;
+    auto const land = [&](Announced const& announced) { return land_on_device(announced, end.device, end.bell); };
+    bool there = end.connection.try_receive(frames, land);
+    if (!there && end.connection.reads_device()) {
+      bool waited;
+      {
+        Released const released;
+        waited = end.connection.wait_device(device_patience);
+      }
+      there = waited && end.connection.try_receive(frames, land);
+    }
+    Ref list = there ? to_list(std::move(frames)) : Ref::borrow(Py_None);
     let_go_of_returned();
     return list;
   });
@@ -328,8 +379,14 @@ nb::object send(PyConnection const& self, nb::handle frames) {
     std::vector<BufferView> views;
     views.reserve(static_cast<std::size_t>(n));
     std::size_t total = 0;
+    bool device = false;
     for (Py_ssize_t i = 0; i < n; ++i) {
       PyObject* const frame = PyTuple_GetItem(sequence.get(), i);
+      if (as_device_memory(frame) != nullptr) {
+        device = true;
+        views.emplace_back();
+        continue;
+      }
       expects(PyObject_CheckBuffer(frame) != 0, ErrorKind::unsupported,
               [&] { return cat("frame ", i, ": a ", type_name(frame), " is no buffer of host memory"); });
       views.emplace_back(frame, PyBUF_SIMPLE);
@@ -348,7 +405,7 @@ nb::object send(PyConnection const& self, nb::handle frames) {
         for (PyObject* const writer : std::exchange(end->writers, {})) tell(writer, Py_None);
       });
     };
-    if (total <= copied_nbytes) {
+    if (total <= copied_nbytes && !device) {
       std::vector<std::span<std::byte const>> spans;
       spans.reserve(views.size());
       for (BufferView const& view : views) spans.push_back(view.bytes());
@@ -359,6 +416,11 @@ nb::object send(PyConnection const& self, nb::handle frames) {
       for (std::size_t i = 0; i < views.size(); ++i) {
         BufferView& view = views[i];
         PyObject* const frame = PyTuple_GetItem(sequence.get(), static_cast<Py_ssize_t>(i));
+        if (as_device_memory(frame) != nullptr) {
+          kinds.push_back(FrameKind::device);
+          lent.push_back(lend_device(frame, end.bell));
+          continue;
+        }
         PyObject* const whole = view.bytes().size() >= small_nbytes ? whole_bytes(frame, view.bytes()) : nullptr;
         kinds.push_back(whole != nullptr ? FrameKind::object : FrameKind::plain);
         bool const writable = view->readonly == 0;
@@ -423,7 +485,7 @@ nb::object stats(PyConnection const& self) {
       check(PyList_Append(decisions.get(), row.get()));
     }
     using Number = unsigned long long;
-    return take(Py_BuildValue("{sKsKsKsKsKsKsKsdsdsssIsO}",                                      //
+    return take(Py_BuildValue("{sKsKsKsKsKsKsKsdsdsssssOsIsO}",                                      //
                               "messages_sent", static_cast<Number>(stats.messages_sent),          //
                               "messages_received", static_cast<Number>(stats.messages_received),  //
                               "nbytes_sent", static_cast<Number>(stats.nbytes_sent),              //
@@ -434,13 +496,16 @@ nb::object stats(PyConnection const& self) {
                               "seconds_sending", stats.seconds_sending,                           //
                               "seconds_receiving", stats.seconds_receiving,                       //
                               "path", stats.path.c_str(),                                         //
+                              "device_path", stats.device_path.c_str(),                           //
+                              "takes_device", stats.peer_takes_device ? Py_True : Py_False,       //
                               "streams", stats.streams,                                           //
                               "decisions", decisions.get()));
   });
 }
 
-nb::object make_connection(Connection connection, std::shared_ptr<Bell> const& bell) {
+nb::object make_connection(Connection connection, std::shared_ptr<Bell> const& bell, std::optional<int> device) {
   auto end = std::make_shared<End>();
+  end->device = device;
   end->connection = std::move(connection);
   end->bell = bell;
   return nb::cast(new PyConnection(std::move(end)), nb::rv_policy::take_ownership);
@@ -484,8 +549,10 @@ Address to_address(std::string const& host, int port) {
   return {host, static_cast<std::uint16_t>(port)};
 }
 
-TransportOptions to_options(nb::dict const& given, PyBell const& bell) {
+/// `device`: for device frames; none: the current one of the thread that reads.
+TransportOptions to_options(nb::dict const& given, PyBell const& bell, std::optional<int>& device) {
   TransportOptions options;
+  options.lands_when_received = true;
   for (auto const [key, value] : given) {
     std::string_view const name = utf8(key.ptr());
     double const number = PyFloat_AsDouble(value.ptr());
@@ -513,15 +580,23 @@ TransportOptions to_options(nb::dict const& given, PyBell const& bell) {
       options.close_timeout = milliseconds;
     } else if (name == "backlog") {
       options.backlog = count;
+    } else if (name == "device") {
+      options.landing_on_device = true;
+      device = count;
+    } else if (name == "device_of_thread") {
+      options.landing_on_device = number != 0;
+    } else if (name == "exports") {
+      options.exports = number != 0;
     } else {
       raise(ErrorKind::unsupported, cat("no option of a connection is called ", name));
     }
   }
-  options.landing = [bell = bell.bell](Announced announced, Received landed) {
-    bell->ring([announced = std::move(announced), landed = std::move(landed)](std::shared_ptr<Bell> const& bell) {
+  options.landing = [bell = bell.bell, device](Announced announced, Received landed) {
+    bell->ring([announced = std::move(announced), landed = std::move(landed), device](std::shared_ptr<Bell> const& bell) {
       Frames frames;
       try {
-        frames = land_in_bytes(announced, bell);
+        bool const on_device = std::find(announced.kinds.begin(), announced.kinds.end(), FrameKind::device) != announced.kinds.end();
+        frames = on_device ? land_on_device(announced, device, bell) : land_in_bytes(announced, bell);
       } catch (Error const& error) {
         return landed({}, &error);
       } catch (std::bad_alloc const&) {
@@ -541,22 +616,24 @@ TransportOptions to_options(nb::dict const& given, PyBell const& bell) {
 
 nb::object connect(PyBell const& bell, std::string const& host, int port, nb::dict const& options, nb::handle future) {
   return guarded([&] {
+    std::optional<int> device;
+    TransportOptions const connecting = to_options(options, bell, device);
     auto const number = bell.bell->keep(future.ptr());
-    auto const told = [bell = bell.bell, number](Connection connection, Error const* error) {
+    auto const told = [bell = bell.bell, number, device](Connection connection, Error const* error) {
       auto const made = std::make_shared<Connection>(std::move(connection));
       auto const why = error != nullptr ? std::make_shared<Error>(*error) : nullptr;
-      bell->ring([number, made, why](std::shared_ptr<Bell> const& bell) {
+      bell->ring([number, made, why, device](std::shared_ptr<Bell> const& bell) {
         Ref waiting(bell->take_back(number));
         if (!waiting) return;
         Ref const exception(why != nullptr ? make_exception(why->kind(), why->what()) : nullptr);
         nb::object connected;
-        if (why == nullptr) connected = make_connection(std::move(*made), bell);
+        if (why == nullptr) connected = make_connection(std::move(*made), bell, device);
         tell(waiting.release(), connected.ptr(), exception.get());
       });
     };
     std::function<void()> give_up;
     try {
-      give_up = Engine::process().connect(to_address(host, port), to_options(options, bell), told);
+      give_up = Engine::process().connect(to_address(host, port), connecting, told);
     } catch (...) {
       Ref const dropped(bell.bell->take_back(number));
       throw;
@@ -603,19 +680,20 @@ PyType_Slot listener_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(listene
 nb::object listen(PyBell const& bell, std::string const& host, int port, nb::dict const& options,
                   nb::handle accepted) {
   return guarded([&] {
+    std::optional<int> device;
+    TransportOptions const given = to_options(options, bell, device);
     auto const keeper = std::make_shared<Doorkeeper>();
     keeper->accepted = accepted.inc_ref().ptr();
-    auto const come = [bell = bell.bell, keeper](Connection connection) {
+    auto const come = [bell = bell.bell, keeper, device](Connection connection) {
       auto const made = std::make_shared<Connection>(std::move(connection));
-      bell->ring([keeper, made](std::shared_ptr<Bell> const& bell) {
+      bell->ring([keeper, made, device](std::shared_ptr<Bell> const& bell) {
         if (keeper->accepted == nullptr) return;  // stopped; the connection is dropped
-        nb::object const connection = make_connection(std::move(*made), bell);
+        nb::object const connection = make_connection(std::move(*made), bell, device);
         Ref const called = take(PyObject_CallFunctionObjArgs(keeper->accepted, connection.ptr(), nullptr));
       });
     };
     try {
       Address const address = to_address(host, port);
-      TransportOptions const given = to_options(options, bell);
       Listener listener;
       {
         Released const released;  // a host name may have to be looked up
@@ -636,7 +714,11 @@ void let_go_of_returned() {
   Lent* lent = returned.exchange(nullptr, std::memory_order_acquire);
   while (lent != nullptr) {
     Lent* const next = lent->next;
-    PyBuffer_Release(&lent->view);
+    if (lent->object != nullptr) {
+      Py_DECREF(lent->object);
+    } else {
+      PyBuffer_Release(&lent->view);
+    }
     delete lent;
     lent = next;
   }

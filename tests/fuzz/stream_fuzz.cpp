@@ -24,7 +24,7 @@ using namespace transload;
 
 namespace {
 
-constexpr RecordLimits limits{.nframes_most = 1000, .message_nbytes_most = std::uint64_t{1} << 20, .kinds_most = 1};
+constexpr RecordLimits limits{.nframes_most = 1000, .message_nbytes_most = std::uint64_t{1} << 20, .kinds_most = 2};
 
 struct Outcome {
   std::vector<Record> records;
@@ -58,7 +58,7 @@ void read_records(std::span<std::byte const> input, std::size_t piece) {
     pack_record(record, again);
     Outcome const back = records_in(again, again.size());
     if (back.records.size() != 1 || back.records[0].sizes != record.sizes || back.records[0].nbytes != record.nbytes ||
-        back.records[0].kinds != record.kinds || cut.records[i].sizes != record.sizes) {
+        back.records[0].kinds != record.kinds || back.records[0].exported != record.exported || cut.records[i].sizes != record.sizes) {
       std::abort();
     }
   }
@@ -78,10 +78,11 @@ struct End {
     options.window_nbytes = 1 << 16;
     options.landing = [](Announced announced, Received landed) {
       for (FrameKind const kind : announced.kinds) {
-        if (kind != FrameKind::plain && kind != FrameKind::object) std::abort();
+        if (static_cast<unsigned>(kind) > limits.kinds_most) std::abort();
       }
       landed(make_landing(announced.sizes, default_resource()), nullptr);
     };
+    options.landing_on_device = true;  // in host memory, as an end does that has no room on its device
     listener = engine.listen({"127.0.0.1", 0}, options, [this](Connection connection) {
       std::lock_guard const lock(mutex);
       next.set_value(std::move(connection));

@@ -1,5 +1,6 @@
 #include "transload/memory/device.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -11,7 +12,9 @@
 #include "support/messages.hpp"
 #include "transload/base/error.hpp"
 #include "transload/memory/cuda.hpp"
+#include "transload/memory/ipc.hpp"
 #include "transload/memory/resource.hpp"
+#include "transload/memory/ring.hpp"
 
 namespace transload {
 namespace {
@@ -126,6 +129,65 @@ TEST_F(DeviceGpu, ErrorsAreToldAndTheNextCopyIsGood) {
   Copy const copy{host.data(), there.bytes.data(), 100};
   EXPECT_NE(error_of([&] { copy_to_host({&copy, 1}, 4711); }, ErrorKind::failed), "");
   error_of([] { (void)default_resource(MemoryKind::device).allocate(std::size_t{1} << 46); }, ErrorKind::exhausted);
+  there_and_back({1, 2, 3}, 0);
+}
+
+TEST_F(DeviceGpu, StagingRingsMoveBytesBothWaysAtOnce) {
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 40; ++t) {  // more than there are pinned rings
+    threads.emplace_back([t] {
+      std::size_t const nbytes = 9 * StagingRing::slot_nbytes + 1000 * t + 7;
+      auto const from = content(nbytes, t);
+      std::vector<std::byte> back(nbytes);
+      Block const there(nbytes);
+      Block const moved(nbytes);
+      Copy const in{there.bytes.data(), from.data(), nbytes};
+      copy_to_device({&in, 1}, 0);
+      {
+        StagingRing out_ring(0, true);
+        StagingRing in_ring(0, false);
+        for (std::size_t at = 0, n = 1; at < nbytes; at += n, n = std::min(nbytes - at, 3 * n)) out_ring.add(there.bytes.data() + at, std::min(n, nbytes - at));
+        in_ring.add(moved.bytes.data(), nbytes);
+        while (!out_ring.done()) {
+          auto const source = out_ring.next();
+          auto const target = in_ring.next();
+          std::size_t const n = std::min(source.size(), target.size());
+          std::memcpy(target.data(), source.data(), n);
+          out_ring.advance(n);
+          in_ring.advance(n);
+        }
+      }
+      Copy const out{back.data(), moved.bytes.data(), nbytes};
+      copy_to_host({&out, 1}, 0);
+      EXPECT_TRUE(back == from) << t;
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+TEST_F(DeviceGpu, FencesPassWhenTheWorkIsDone) {
+  Block const there(std::size_t{64} << 20);
+  Fence const fence = fence_after(0);
+  while (fence && !fence()) std::this_thread::yield();
+  EXPECT_FALSE(fence_after(0) && !fence_after(0)());
+}
+
+TEST_F(DeviceGpu, MemoryOfAPoolIsNotExportedAndTheReasonIsTold) {
+  Block const there(1000);
+  std::string why_not;
+  EXPECT_FALSE(export_memory(there.bytes, 0, why_not));
+  EXPECT_NE(why_not.find("cudaMallocAsync"), std::string::npos) << why_not;
+}
+
+TEST_F(DeviceGpu, WhatAPeerExportsMayBeAnything) {
+  Block const there(1000);
+  void* const to = there.bytes.data();
+  ExportedMemory memory{.nbytes = 1000};
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    auto const bytes = content(64, seed);
+    std::copy(bytes.begin(), bytes.end(), memory.handle.begin());
+    error_of([&] { (void)pull({&memory, 1}, {&to, 1}, 0, {}); }, ErrorKind::unsupported);
+  }
   there_and_back({1, 2, 3}, 0);
 }
 

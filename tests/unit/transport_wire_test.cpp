@@ -57,6 +57,7 @@ Hello sample() {
   hello.local_streams = 11;
   hello.same_process = true;
   hello.kinds = 1;
+  hello.exports = true;
   return hello;
 }
 
@@ -229,6 +230,41 @@ TEST(Records, KindsOfFramesAreToldWhereTheyWereAskedFor) {
   }
   EXPECT_NE(refusal(record).find("frame 1: kind 1; this end asked for 0"), std::string::npos);
   EXPECT_NE(refusal({.type = RecordType::message, .sizes = {5000}, .kinds = {static_cast<FrameKind>(255)}}, asked).find("frame 0: kind 255"), std::string::npos);
+}
+
+ExportedMemory exported(std::uint64_t nbytes, unsigned seed) {
+  ExportedMemory memory{.allocation = seed + 1, .offset = 3 * seed, .nbytes = nbytes};
+  memory.handle.fill(static_cast<std::byte>(seed));
+  memory.device.fill(static_cast<std::byte>(seed + 7));
+  return memory;
+}
+
+TEST(Records, DeviceFramesAreNotOfTheBodyAndMaySayWhereTheyLie) {
+  constexpr auto plain = FrameKind::plain;
+  constexpr auto device = FrameKind::device;
+  Record const record{.type = RecordType::message, .follows = true, .sizes = {5, 1 << 20, 7, 0, 9}, .kinds = {plain, device, plain, device, plain},
+                      .exported = {exported(1 << 20, 1), exported(0, 2)}};
+  std::vector<std::byte> bytes;
+  pack_record(record, bytes);
+  pack_record({.type = RecordType::fetch, .unable = true, .number = 4}, bytes);
+  pack_record({.type = RecordType::device, .nstreams = 2, .chunk_nbytes = 65536, .number = 4}, bytes);
+  pack_record({.type = RecordType::fetched, .number = 5}, bytes);
+  RecordLimits asked = roomy;
+  asked.kinds_most = 2;
+  for (std::size_t const piece : {3u, 8u, 105u, 1000u}) {
+    auto const records = feed(bytes, piece, asked);
+    ASSERT_EQ(records.size(), 4u);
+    EXPECT_EQ(records[0].kinds, record.kinds);
+    EXPECT_EQ(records[0].nbytes, 21u);
+    EXPECT_EQ(records[0].device_nbytes, 1u << 20);
+    EXPECT_EQ(records[0].exported, record.exported);
+    EXPECT_TRUE(records[1].unable);
+    EXPECT_EQ(records[2].nstreams, 2u);
+    EXPECT_EQ(records[3].number, 5u);
+  }
+  EXPECT_NE(refusal({.type = RecordType::message, .sizes = {5, 6}, .kinds = {device, plain}, .exported = {exported(6, 1)}}, asked).find("frame 0: 5 bytes, of which 6 are exported"), std::string::npos);
+  EXPECT_NE(refusal({.type = RecordType::message, .sizes = {5}, .exported = {exported(5, 1)}}, asked).find("exported memory, and no frames of it"), std::string::npos);
+  EXPECT_NE(refusal(record).find("flags 3"), std::string::npos);
 }
 
 TEST(Records, UnknownFlagsAreRefused) {

@@ -12,7 +12,7 @@ from distributed.sizeof import safe_sizeof
 from distributed.utils import offload
 
 from .. import _core
-from . import codec
+from . import _wire, codec
 
 __all__ = ["decode_message", "encode_message"]
 
@@ -22,7 +22,7 @@ _WRAPPERS = (Serialize, ToPickle)
 async def encode_message(
     msg: Any, serializers: Sequence[str] | None, on_error: str, context: dict[str, Any], allow_offload: bool
 ) -> list[Any]:
-    """Return the frames of a message, the document first. Large ones are made on Dask's thread for that."""
+    """Return the frames of a message, the document first. Large ones are made on Dask's thread for that, but not for what stays in a GPU's memory."""
 
     def encode() -> list[Any]:
         # Nothing is cut into shards, which the receiver would have to join by a copy.
@@ -30,7 +30,7 @@ async def encode_message(
 
     threshold = _stock.OFFLOAD_THRESHOLD
     if threshold and allow_offload:
-        size = _core.quick_nbytes(msg, _WRAPPERS)
+        size = _core.quick_nbytes(msg, _WRAPPERS, not context.get(_wire.DEVICE))
         if size is None:
             size = safe_sizeof(msg, default_size=-1)  # -1: nested too deep to tell
         if size > threshold or size == -1:
@@ -47,6 +47,6 @@ async def decode_message(
         return codec.loads(frames, deserialize=deserialize, deserializers=deserializers)
 
     threshold = _stock.OFFLOAD_THRESHOLD
-    if threshold and allow_offload and deserialize and _core.frames_nbytes(frames) > threshold:
+    if threshold and allow_offload and deserialize and _core.frames_nbytes(frames, False) > threshold:
         return await offload(decode)
     return decode()

@@ -30,6 +30,7 @@ from ._counters import counters, members, offered, road, value_pickles
 
 __all__ = [
     "COUNTS",
+    "DEVICE",
     "KEY",
     "MARKER",
     "SHARES",
@@ -63,6 +64,12 @@ COUNTS = "transload_counts"
 
 SHARES = "transload-shares"
 """In the context of an encoding: the other end of the connection is in this process, and gets the frames themselves."""
+
+DEVICE = "transload-device"
+"""In the context of an encoding: the other end of the connection takes a GPU's memory as it is."""
+
+DEVICE_LEAST = 128 * 1024
+"""Bytes of a GPU's memory from which on it stays there on `transload://`: fewer are brought to host memory as quickly as the ends agree (docs/measuring.md)."""
 
 KEY = "transload"
 """Our key in a connection's handshake: `{"format": int, "push": bool, "publish": bool}`, on our comm with `"counted": bool`."""
@@ -280,12 +287,14 @@ def encode_spilled(stock: Any, x: Any, kwargs: dict[str, Any], *, speaking: bool
 
 
 def _takes_cuda(serializers: Sequence[str] | None, context: dict[str, Any] | None) -> bool:
-    """Tell whether a GPU's memory can stay there on its way: the receiver asked for family "cuda", and no connection is named that takes host memory only.
+    """Tell whether a GPU's memory can stay there on its way: our comm says so, or the receiver asked for family "cuda" and no connection is named that takes host memory only.
 
     UCX names none. A list with "cuda" may be the user's own, for all connections.
     """
     if context is None:
         return serializers is not None and "cuda" in serializers
+    if on_our_comm(context):
+        return bool(context.get(DEVICE))
     address = str((context.get("recipient") or {}).get("address", ""))
     return address.startswith("ucx") and (serializers is None or "cuda" in serializers)
 
@@ -295,7 +304,11 @@ def _ours(
 ) -> tuple[dict[str, Any], list[Any]]:
     families: tuple[str, ...] = _BOTH if pickle and not is_strict() else _HOST
     compression, level = _compression(context)
-    head, frames, families = _core.encode(value, ("cuda", *families) if cuda and compression is None else families)
+    if cuda and compression is None:
+        least = DEVICE_LEAST if on_our_comm(context) else 0
+        head, frames, families = _core.encode(value, ("cuda", *families), device_least=least)
+    else:
+        head, frames, families = _core.encode(value, families)
     header: dict[str, Any] = {"serializer": MARKER, "road": where}
     raw = stored = len(head) + _core.frames_nbytes(frames)
     if compression is not None:
@@ -456,11 +469,15 @@ def decode(header: dict[str, Any], frames: Sequence[Any]) -> Any:
 
 
 def _decoded(head: Any, frames: Sequence[Any], families: tuple[str, ...]) -> Any:
-    """Rebuild a value. Where no GPU is, its memory stays in host memory if the configuration says so (`transload.device: host`)."""
+    """Rebuild a value; the configuration `transload.device` says where a GPU's memory goes that comes in host memory.
+
+    A number: to this device. ``host``: where no GPU is, it stays in host memory.
+    """
+    device = dask.config.get("transload.device", None)
     try:
-        return _core.decode(head, frames, families, None)
+        return _core.decode(head, frames, families, None, device if isinstance(device, int) else None)
     except transload.Unsupported:
-        if _core.device_count() > 0 or dask.config.get("transload.device", None) != "host":
+        if _core.device_count() > 0 or device != "host":
             raise
     return _core.decode(head, frames, families, None, _core.HOST_TWIN)
 

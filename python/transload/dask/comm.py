@@ -71,15 +71,24 @@ def _abort_those_of_closed_loops() -> None:
             comm.abort()
 
 
-def _options() -> dict[str, float]:
-    """Return what the configuration says of connections, for the engine."""
+def _options(deserialize: bool) -> dict[str, float]:
+    """Return what the configuration says of connections, for the engine; `deserialize`: what comes is opened at this end."""
     config = dask.config.get
     options = {
         "hello_timeout": parse_timedelta(config("distributed.comm.timeouts.connect"), default="seconds"),
         "stall_timeout": parse_timedelta(config("distributed.comm.timeouts.tcp"), default="seconds"),
         "backlog": int(config("distributed.comm.socket-backlog")),
         "same_process": bool(config("transload.same-process", True)),
+        "exports": bool(config("transload.cuda-ipc", True)),
     }
+    if deserialize:  # who only forwards, as a scheduler, needs no GPU
+        device = config("transload.device", None)
+        if isinstance(device, int):
+            options["device"] = device
+        elif device in (None, "auto"):
+            options["device_of_thread"] = _core.may_have_devices()
+        elif device != "host":
+            raise ValueError(f"transload.device is {device!r}; it is a device's number, 'auto' or 'host'")
     for ours, theirs in (("streams", "streams"), ("local_streams", "local-streams")):
         if (n := config(f"transload.{theirs}", None)) not in (None, "auto"):
             options[ours] = int(n)
@@ -117,7 +126,9 @@ class TransloadComm(Comm):
         self._local_addr = local_addr
         self._peer_addr = peer_addr
         self._loop = asyncio.get_running_loop()
-        self._shares = connection.stats()["path"] == "process"
+        stats = connection.stats()
+        self._shares = stats["path"] == "process"
+        self._takes_device = stats["takes_device"]
         self.keeps = False  # what comes is kept for long, by a scheduler: graphs, Variables, published datasets
         self._unopened: list[Any] | None = None  # frames of a message that a cancelled read has left
         self._last_info: dict[str, Any] = {}
@@ -209,6 +220,7 @@ class TransloadComm(Comm):
                 **self.handshake_options,
                 _wire.KEY: True,
                 _wire.SHARES: self._shares,
+                _wire.DEVICE: self._takes_device,
             }
         return self._last_context
 
@@ -270,7 +282,7 @@ class TransloadConnector(Connector):
         host, port = parse_host_port(address)
         future: asyncio.Future[_core.Connection] = asyncio.get_running_loop().create_future()
         try:
-            give_up = _core.connect(_bell(), host, port, _options(), future)
+            give_up = _core.connect(_bell(), host, port, _options(deserialize), future)
             try:
                 connection = await future
             except asyncio.CancelledError:
@@ -313,7 +325,7 @@ class TransloadListener(BaseListener):
     async def start(self) -> None:
         _process.listens(self._server)
         try:
-            self._listener = _core.listen(_bell(), self.ip, self.port, _options(), self._accepted)
+            self._listener = _core.listen(_bell(), self.ip, self.port, _options(self.deserialize), self._accepted)
         except Error as error:
             raise _os_error(str(error)) from error
         self._bound = self._listener.addresses()

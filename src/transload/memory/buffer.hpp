@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -8,6 +9,10 @@
 #include "transload/memory/resource.hpp"
 
 namespace transload {
+
+/// Tells whether work that a GPU was given before is done, without waiting; empty: there was none. Throws Error{failed} where the device
+/// has an error. May be called from any thread.
+using Fence = std::function<bool()>;
 
 /// A run of bytes with what keeps it alive: a block of a `Resource`, or somebody else's memory and its keeper.
 ///
@@ -31,6 +36,10 @@ class Buffer {
   [[nodiscard]] static Buffer borrow_writable(std::span<std::byte> bytes, std::shared_ptr<void const> keeper = {},
                                               MemoryKind kind = MemoryKind::host) noexcept;
 
+  /// Memory of GPU `device` (`host_twin` in tests), whose bytes may be read and written once `fence` says so.
+  [[nodiscard]] static Buffer borrow_device(std::span<std::byte> bytes, std::shared_ptr<void const> keeper, int device, Fence fence = {},
+                                            bool readonly = false);
+
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     Buffer(std::move(other)).swap(*this);
@@ -45,6 +54,10 @@ class Buffer {
   [[nodiscard]] std::size_t nbytes() const noexcept { return nbytes_; }
   [[nodiscard]] bool empty() const noexcept { return nbytes_ == 0; }
   [[nodiscard]] MemoryKind kind() const noexcept { return kind_; }
+  /// The GPU of device memory; of host memory it says nothing.
+  [[nodiscard]] int device() const noexcept { return device_; }
+  /// Whether device memory may be used now; `Fence` has what it throws. Host memory always may.
+  [[nodiscard]] bool ready() const { return fence_ == nullptr || (*fence_)(); }
   [[nodiscard]] bool readonly() const noexcept { return readonly_; }
   /// Whether the bytes are a block of a resource, as opposed to borrowed.
   [[nodiscard]] bool owned() const noexcept { return resource_ != nullptr; }
@@ -71,6 +84,8 @@ class Buffer {
   std::size_t nbytes_ = 0;
   Resource* resource_ = nullptr;
   std::shared_ptr<void const> keeper_;
+  std::shared_ptr<Fence const> fence_;
+  int device_ = 0;
   MemoryKind kind_ = MemoryKind::host;
   bool readonly_ = false;
 };

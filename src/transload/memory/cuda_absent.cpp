@@ -31,6 +31,18 @@ void to_device(std::span<Copy const>, int, std::span<StreamHandle const>) { no_c
 
 void on_device(std::span<Copy const>, int, std::span<StreamHandle const>) { no_cuda(); }
 
+Fence fence_after(int, std::span<StreamHandle const>) { no_cuda(); }
+
+std::unique_ptr<Slots> slots(int) { no_cuda(); }
+
+std::optional<ExportedMemory> export_memory(std::span<std::byte const>, int, std::string&) { no_cuda(); }
+
+std::unique_ptr<Pull> pull(std::span<ExportedMemory const>, std::span<void* const>, int, std::array<std::byte, 16> const&) { no_cuda(); }
+
+void close_imported() noexcept {}
+
+std::size_t nimported() noexcept { return 0; }
+
 }  // namespace staging
 
 }  // namespace transload

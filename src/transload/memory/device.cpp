@@ -1,8 +1,15 @@
 #include "transload/memory/device.hpp"
 
+#include <unistd.h>
+
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
+#include <vector>
 
 #include "staging.hpp"
+#include "transload/memory/cuda.hpp"
+#include "transload/memory/ring.hpp"
 
 namespace transload {
 
@@ -30,5 +37,38 @@ void copy_on_device(std::span<Copy const> copies, int device, std::span<StreamHa
   if (device == host_twin) return copy_here(copies);
   staging::on_device(copies, device, producers);
 }
+
+bool may_have_devices() noexcept {
+  if (!built_with_cuda()) return false;
+  char const* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible != nullptr && (std::string_view(visible).empty() || std::string_view(visible).starts_with("-") || std::string_view(visible) == "NoDevFiles")) return false;
+  return ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/dev/dxg", F_OK) == 0;
+}
+
+Fence fence_after(int device, std::span<StreamHandle const> producers) {
+  if (device == host_twin) return {};
+  return staging::fence_after(device, producers);
+}
+
+namespace staging {
+
+namespace {
+
+class TwinSlots final : public Slots {
+ public:
+  std::byte* bytes(std::size_t slot) noexcept override { return memory_.data() + slot * StagingRing::slot_nbytes; }
+  void copy(void* to, void const* from, std::size_t nbytes) override { std::memcpy(to, from, nbytes); }
+  void mark(std::size_t) override {}
+  void wait(std::size_t) override {}
+
+ private:
+  std::vector<std::byte> memory_{StagingRing::nslots * StagingRing::slot_nbytes};
+};
+
+}  // namespace
+
+std::unique_ptr<Slots> twin_slots() { return std::make_unique<TwinSlots>(); }
+
+}  // namespace staging
 
 }  // namespace transload

@@ -4,10 +4,16 @@
 /// Every function here returns when its bytes are where they belong, for every stream. A build without CUDA has the same functions, which
 /// throw Error{unsupported}; device `host_twin` works there, too.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
+
+#include "transload/memory/buffer.hpp"
 
 namespace transload {
 
@@ -35,6 +41,11 @@ void copy_to_device(std::span<Copy const> copies, int device, std::span<StreamHa
 /// Copies between two places on `device`; many in one launch.
 void copy_on_device(std::span<Copy const> copies, int device, std::span<StreamHandle const> producers = {});
 
+/// Passed when the work that `producers` and the legacy default stream were given so far is done.
+///
+/// @throws as the copies.
+[[nodiscard]] Fence fence_after(int device, std::span<StreamHandle const> producers = {});
+
 /// The device of a pointer into GPU memory, -1 for host memory, pinned or not.
 ///
 /// @throws Error{unsupported} without CUDA.
@@ -48,6 +59,7 @@ struct StagingStats {
   std::size_t pinned_nbytes = 0;  ///< page-locked host memory
   std::size_t device_nbytes = 0;  ///< of GPUs, to gather into
   std::uint64_t waits = 0;        ///< for staging memory that others used
+  std::uint64_t unpinned = 0;     ///< staging rings in ordinary memory, as too many were in use
 };
 [[nodiscard]] StagingStats staging_stats() noexcept;
 

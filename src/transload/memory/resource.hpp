@@ -39,6 +39,8 @@ class Resource {
   /// Takes back what `allocate` gave, with its full length.
   virtual void deallocate(std::span<std::byte> block) noexcept = 0;
   [[nodiscard]] virtual MemoryKind kind() const noexcept = 0;
+  /// The GPU whose memory it gives; of host memory it says nothing.
+  [[nodiscard]] virtual int device() const noexcept { return 0; }
 };
 
 /// Host memory straight from the system's allocator.

@@ -15,9 +15,9 @@
 #include <thread>
 #include <vector>
 
-#include <cuda_runtime_api.h>
-
+#include "cuda_calls.hpp"
 #include "gather.hpp"
+#include "slots.hpp"
 #include "transload/base/error.hpp"
 #include "transload/memory/cuda.hpp"
 
@@ -38,34 +38,6 @@ constexpr unsigned stagers_most = 8;
 /// Bytes from which on one more thread moves them between pinned and other host memory.
 constexpr std::size_t worth_a_thread = std::size_t{8} << 20;
 constexpr unsigned threads_most = 4;
-
-void check(cudaError_t status, char const* what) {
-  if (status == cudaSuccess) return;
-  (void)cudaGetLastError();  // so that nobody else meets it
-  expects(status != cudaErrorInitializationError, ErrorKind::unsupported, "GPUs cannot be used in a process that was forked from one that used them");
-  expects(status != cudaErrorNoDevice && status != cudaErrorInsufficientDriver, ErrorKind::unsupported, [&] { return cat("no GPU can be used here: ", cudaGetErrorString(status)); });
-  raise(status == cudaErrorMemoryAllocation ? ErrorKind::exhausted : ErrorKind::failed, cat(what, ": ", cudaGetErrorString(status)));
-}
-
-/// Makes a device current for a block.
-class OnDevice {
- public:
-  explicit OnDevice(int device) {
-    check(cudaGetDevice(&before_), "cudaGetDevice");
-    if (before_ == device) {
-      before_ = -1;
-    } else {
-      check(cudaSetDevice(device), "cudaSetDevice");
-    }
-  }
-  OnDevice(OnDevice const&) = delete;
-  ~OnDevice() {
-    if (before_ >= 0) (void)cudaSetDevice(before_);
-  }
-
- private:
-  int before_ = -1;
-};
 
 /// What the arguments of a gather need; they lie in front of a slot's bytes.
 struct Pieces {
@@ -439,6 +411,7 @@ class DeviceResource final : public Resource {
     if (before != device_) (void)cudaSetDevice(before);
   }
   [[nodiscard]] MemoryKind kind() const noexcept override { return MemoryKind::device; }
+  [[nodiscard]] int device() const noexcept override { return device_; }
 
  private:
   int device_;
@@ -483,7 +456,8 @@ int current_device() {
 }
 
 StagingStats staging_stats() noexcept {
-  return {.pinned_nbytes = staging::pinned_kept, .device_nbytes = staging::device_kept, .waits = staging::waits};
+  auto const slots = staging::slots_stats();
+  return {.pinned_nbytes = staging::pinned_kept + slots.pinned_nbytes, .device_nbytes = staging::device_kept, .waits = staging::waits, .unpinned = slots.unpinned};
 }
 
 }  // namespace transload

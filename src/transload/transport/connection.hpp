@@ -1,6 +1,7 @@
 #pragma once
 /// One end of a connection that moves lists of frames. docs/transport.md.
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,7 +36,9 @@ struct ConnectionStats {
   double seconds_sending = 0;        ///< while a message was on its way out
   double seconds_receiving = 0;      ///< while one was coming in
   std::string path;                  ///< of large frames: "process", "shared memory" or "tcp"
-  unsigned streams = 1;              ///< over which they go
+  std::string device_path;           ///< of device frames, those sent where there were any: "process", "CUDA IPC", "staged", or "host" where they lie in host memory at the receiver
+  bool peer_takes_device = false;    ///< device frames may lie on a device there
+  unsigned streams = 1;              ///< over which large frames go
   std::vector<Decision> decisions;   ///< which path was taken, which was not, and why
 };
 
@@ -57,7 +60,8 @@ class Connection {
   /// Hands a message over; its bytes stay unchanged until they were handed on (the buffers are let go then, on any thread).
   /// Done when at most `TransportOptions::send_bound_nbytes` of the messages before it wait: at once for a first one of any
   /// size, later ones feel the peer's pressure. The error is `disconnected` when the connection ends before that.
-  /// `kinds`, empty or one a frame, are told to a peer that asks for them (`TransportOptions::landing`).
+  /// `kinds`, empty or one a frame, are told to a peer that asks for them (`TransportOptions::landing`). Frames in a GPU's memory, on one GPU, stay there
+  /// until the peer fetches them; for a peer that takes no such frames they are brought to host memory before this returns.
   ///
   /// @throws Error{exhausted} when the message is over the limits that the peer told; nothing is sent then.
   void send(Frames frames, Done done = {}, std::span<FrameKind const> kinds = {});
@@ -68,10 +72,16 @@ class Connection {
   /// peer broke the rules, `exhausted` where there was no memory for what came. What is asked for inside of a `received` is
   /// told once that has returned.
   void receive(Received received);
-  /// Takes the next message if one is there.
+  /// Takes the next message if one is there. Where its device frames are exported memory and wait for that (`TransportOptions::lands_when_received`), `land`
+  /// makes theirs, and they are read from this thread: false, where that takes longer than 50 µs; `wait_device` waits for it.
   ///
   /// @throws the connection's error once it ended and everything that came was taken.
-  [[nodiscard]] bool try_receive(Frames& frames);
+  [[nodiscard]] bool try_receive(Frames& frames, LandNow const& land = {});
+  /// Whether `try_receive` has begun to read device frames for which nobody has waited.
+  [[nodiscard]] bool reads_device() const;
+  /// Waits until device frames that `try_receive` has begun to read are there, for `budget` at most; then it goes on by itself, and `when_readable` tells.
+  /// False: nothing was begun, or it is not there.
+  bool wait_device(std::chrono::microseconds budget);
   /// Calls `call` once as soon as `try_receive` would not return false, perhaps at once. Asking is also what lets a
   /// message above the window come. A later `call` takes the place of one that still waits.
   void when_readable(std::function<void()> call);

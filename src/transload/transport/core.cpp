@@ -32,7 +32,7 @@ unsigned ncores() {
 
 // Measured on loopback: docs/transport.md, "How many streams".
 unsigned streams_for(int asked, bool local) {
-  unsigned const n = asked >= 0 ? static_cast<unsigned>(asked) : local ? std::clamp(ncores() / 4, 1u, 4u) : ncores() >= 8 ? std::min(ncores() / 4, 8u) : 0;
+  unsigned const n = asked >= 0 ? static_cast<unsigned>(asked) : local ? std::clamp(ncores() / 4, 1u, 4u) : ncores() >= 8 ? std::min(ncores() * 3 / 4, 12u) : 0;
   return std::min(n, limits::streams);
 }
 
@@ -519,7 +519,7 @@ void Door::accept(std::shared_ptr<Leaf> const& leaf) {
 
 Core::Core(unsigned nthreads) {
   (void)HostIdentity::of_this_process();  // watches forks from here on
-  unsigned const n = nthreads > 0 ? nthreads : std::clamp(ncores() / 2, 2u, 8u);
+  unsigned const n = nthreads > 0 ? nthreads : std::clamp(ncores() * 3 / 4, 2u, 12u);
   try {
     for (unsigned i = 0; i < n; ++i) loops_.push_back(std::make_unique<Loop>(i));
   } catch (std::system_error const& error) {
@@ -576,7 +576,9 @@ Hello Core::hello(TransportOptions const& options) const {
   hello.streams = streams_for(options.streams, false);
   hello.local_streams = streams_for(options.local_streams, true);
   hello.same_process = options.same_process;
-  hello.kinds = options.landing ? static_cast<unsigned>(FrameKind::object) : 0;
+  bool const device = options.device_resource != nullptr || (options.landing && options.landing_on_device);
+  hello.kinds = static_cast<unsigned>(device ? FrameKind::device : options.landing ? FrameKind::object : FrameKind::plain);
+  hello.exports = device && options.exports;
   return hello;
 }
 

@@ -221,7 +221,7 @@ void receive_from(std::shared_ptr<Session> const& session, Received received);
 void tell_next(std::shared_ptr<Session> const& session, Received const& received) {
   Frames frames;
   try {
-    if (!session->try_receive(frames)) return receive_from(session, received);  // another reader was quicker
+    if (!session->try_receive(frames, {})) return receive_from(session, received);  // another reader was quicker
   } catch (Error const& error) {
     return received({}, &error);
   }
@@ -272,7 +272,11 @@ void Connection::send(Frames frames, Done done, std::span<FrameKind const> kinds
 
 void Connection::send_copy(std::span<std::span<std::byte const> const> frames, Done done) { session_->send_copy(frames, std::move(done)); }
 
-bool Connection::try_receive(Frames& frames) { return session_->try_receive(frames); }
+bool Connection::try_receive(Frames& frames, LandNow const& land) { return session_->try_receive(frames, land); }
+
+bool Connection::reads_device() const { return session_->reads_device(); }
+
+bool Connection::wait_device(std::chrono::microseconds budget) { return session_->wait_device(budget); }
 
 void Connection::when_readable(std::function<void()> call) { session_->when_readable(std::move(call)); }
 

@@ -60,7 +60,7 @@ HostIdentity parse_host(msgpack::Reader& reader) {
 std::vector<std::byte> pack_hello(Hello const& hello) {
   msgpack::Packer packer;
   bool const refused = !hello.refused.empty();
-  packer.map(refused ? 3 : 13);
+  packer.map(refused ? 3 : 14);
   packer.str("version");
   packer.array(2);
   packer.unsigned_integer(hello.version_least);
@@ -103,6 +103,8 @@ std::vector<std::byte> pack_hello(Hello const& hello) {
     packer.boolean(hello.same_process);
     packer.str("kinds");
     packer.unsigned_integer(hello.kinds);
+    packer.str("exports");
+    packer.boolean(hello.exports);
   }
   std::vector<std::byte> bytes(hello_head_nbytes + packer.size());
   std::copy(hello_magic.begin(), hello_magic.end(), bytes.begin());
@@ -163,6 +165,8 @@ Hello parse_hello(std::span<std::byte const> map) {
         hello.same_process = reader.boolean(key);
       } else if (key == "kinds") {
         hello.kinds = static_cast<unsigned>(reader.count(key, UINT32_MAX));
+      } else if (key == "exports") {
+        hello.exports = reader.boolean(key);
       } else {
         reader.skip();
       }

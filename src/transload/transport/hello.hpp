@@ -36,6 +36,7 @@ struct Hello {
   unsigned local_streams = 0;  ///< the most streams through shared memory
   bool same_process = false;   ///< takes frames by reference from a peer of its process
   unsigned kinds = 0;          ///< the highest FrameKind that this end wants to be told
+  bool exports = false;        ///< opens memory of a GPU that a peer on its host exports
 
   friend bool operator==(Hello const&, Hello const&) = default;
 };

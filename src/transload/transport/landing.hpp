@@ -18,19 +18,24 @@ using Frames = std::vector<Buffer>;
 enum class FrameKind : std::uint8_t {
   plain = 0,   ///< bytes that may lie anywhere
   object = 1,  ///< all of one immutable object, as Python's `bytes`: it need not be filled by a copy where it lands in a new one
+  device = 2,  ///< memory of a GPU, which may land in memory of a GPU; not part of a message's body, but fetched
 };
 
 /// Told once: null and what came, or the error and nothing.
 using Received = std::function<void(Frames, Error const*)>;
 
-/// A message whose body is about to come.
+/// A message whose body is about to come, or the frames of a message that are memory of a GPU.
 struct Announced {
   std::vector<std::uint64_t> sizes;  ///< bytes of each frame
   std::vector<FrameKind> kinds;      ///< of each frame
 };
 
-/// Makes memory for an announced message: a writable buffer of each size, told to `landed` from any thread, or an error.
+/// Makes memory for what is announced: a writable buffer of each size, told to `landed` from any thread, or an error. Frames of kind `device` get device
+/// memory, all of one device, or all host memory.
 using MakeLanding = std::function<void(Announced announced, Received landed)>;
+
+/// The same at once, for device frames, on the thread of whoever takes their message.
+using LandNow = std::function<Frames(Announced const& announced)>;
 
 /// One writable buffer a size, from `resource`, not initialised. A frame of 4 KiB or more is a block of its own, 64-byte
 /// aligned, and goes back when it is let go. Smaller ones share blocks of up to 64 KiB, each at a multiple of 16.

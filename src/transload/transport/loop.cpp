@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <future>
+#include <utility>
 
 #include "transload/base/error.hpp"
 
@@ -47,6 +48,35 @@ std::span<std::byte> Loop::scratch() {
 void Loop::watch(std::weak_ptr<Watched> watched) {
   watched_.push_back(std::move(watched));
   if (!ticking_) wait_tick();
+}
+
+void Loop::when(std::function<bool()> condition, std::function<void(Error const*)> then, std::chrono::microseconds spin) {
+  struct Wait : std::enable_shared_from_this<Wait> {
+    Wait(Loop& loop, std::function<bool()> condition, std::function<void(Error const*)> then)
+        : timer(loop.context()), condition(std::move(condition)), then(std::move(then)) {}
+    void ask(std::chrono::microseconds spin) {
+      try {
+        auto const end = std::chrono::steady_clock::now() + spin;
+        bool holds;
+        while (!(holds = condition()) && std::chrono::steady_clock::now() < end) {
+        }
+        if (holds) return std::exchange(then, {})(nullptr);
+      } catch (Error const& error) {
+        return std::exchange(then, {})(&error);
+      }
+      // A sixteenth of the time that it has taken so far is what the last pause may waste.
+      auto const taken = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
+      timer.expires_after(std::clamp(taken / 16, std::chrono::microseconds(20), std::chrono::microseconds(1000)));
+      timer.async_wait([self = shared_from_this()](asio::error_code const& error) {
+        if (!error) self->ask({});
+      });
+    }
+    asio::steady_timer timer;
+    std::function<bool()> condition;
+    std::function<void(Error const*)> then;
+    std::chrono::steady_clock::time_point const begin = std::chrono::steady_clock::now();
+  };
+  std::make_shared<Wait>(*this, std::move(condition), std::move(then))->ask(spin);
 }
 
 void Loop::wait_tick() {

@@ -8,11 +8,14 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "transload/base/error.hpp"
 
 namespace transload::transport {
 
@@ -46,6 +49,10 @@ class Loop {
   [[nodiscard]] std::span<std::byte> scratch();
 
   void watch(std::weak_ptr<Watched> watched);  ///< on the loop
+
+  /// Calls `then` on the loop once `condition` holds, or with the error that it throws. Asks at once, without a pause for `spin`, then in steps that grow
+  /// to a millisecond: GPUs tell nobody when they are done. On the loop.
+  void when(std::function<bool()> condition, std::function<void(Error const*)> then, std::chrono::microseconds spin = {});
 
  private:
   void wait_tick();

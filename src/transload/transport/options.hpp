@@ -42,9 +42,16 @@ struct TransportOptions {
 
   /// Where received frames lie: host memory; outlives the connection. Null: the process's pool.
   Resource* resource = nullptr;
-  /// Makes memory for messages above the window that have frames of a kind other than `plain`, which only peers of an end
-  /// with a `landing` tell. Called on a thread of the engine; must not block. Empty: they land in `resource` as all others.
+  /// Where received device frames lie: memory of a GPU; outlives the connection. Null, and no `landing` that takes them: peers bring theirs to host memory.
+  Resource* device_resource = nullptr;
+  /// Makes memory for messages above the window that have frames of kind `object`, and for frames of kind `device`; only peers of an end that takes
+  /// such frames tell their kinds. Called on a thread of the engine; must not block. Empty: frames lie in `resource` and `device_resource`.
   MakeLanding landing;
+  bool landing_on_device = false;  ///< `landing` takes frames of kind `device`
+  /// Exported device frames wait for `Connection::try_receive` with a `LandNow`, which spares two changes of thread; `landing` is asked for the others.
+  bool lands_when_received = false;
+  /// Device frames of a peer on this host are read where they lie (CUDA IPC), and ours are exported.
+  bool exports = true;
   /// Takes a line for the log, from any thread. Empty: nobody reads it.
   std::function<void(std::string const&)> log;
 };

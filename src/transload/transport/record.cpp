@@ -20,6 +20,8 @@ T read(std::byte const* at) {
 
 constexpr std::uint8_t flag_follows = 1;
 constexpr std::uint8_t flag_please = 1;
+constexpr std::uint8_t flag_unable = 1;
+constexpr std::uint8_t flag_exported = 2;
 
 }  // namespace
 
@@ -29,7 +31,8 @@ void pack_record(Record const& record, std::vector<std::byte>& out) {
   std::byte* const head = out.data() + at;
   auto const nframes = static_cast<std::uint32_t>(record.sizes.size());
   head[0] = static_cast<std::byte>(record.type);
-  head[1] = static_cast<std::byte>((record.follows ? flag_follows : 0) | (record.please ? flag_please : 0));
+  head[1] = static_cast<std::byte>((record.follows ? flag_follows : 0) | (record.please ? flag_please : 0) | (record.unable ? flag_unable : 0) |
+                                   (!record.exported.empty() ? flag_exported : 0));
   head[2] = static_cast<std::byte>(record.nstreams);
   head[3] = std::byte{0};
   std::memcpy(head + 4, &nframes, 4);
@@ -38,6 +41,7 @@ void pack_record(Record const& record, std::vector<std::byte>& out) {
   std::memset(head + 20, 0, 4);
   if (nframes > 0) std::memcpy(head + record_head_nbytes, record.sizes.data(), 8 * record.sizes.size());
   for (std::size_t i = 0; i < record.kinds.size(); ++i) head[record_head_nbytes + 8 * i + 7] |= static_cast<std::byte>(record.kinds[i]);
+  for (ExportedMemory const& memory : record.exported) pack_exported(memory, out);
 }
 
 std::size_t RecordReader::feed(std::span<std::byte const> bytes) {
@@ -50,21 +54,24 @@ std::size_t RecordReader::feed(std::span<std::byte const> bytes) {
     read_head();
   }
   while (!complete_ && used < bytes.size()) {
-    std::size_t const in_size = (have_ - record_head_nbytes) % 8;
-    std::uint64_t size;
-    if (in_size == 0 && bytes.size() - used >= 8) {
-      size = read<std::uint64_t>(bytes.data() + used);
-      used += 8;
-      have_ += 8;
-    } else {
-      std::size_t const n = std::min(bytes.size() - used, 8 - in_size);
-      std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(used), n, size_ + in_size);
-      used += n;
-      have_ += n;
-      if (in_size + n < 8) return used;
-      size = read<std::uint64_t>(size_);
+    bool const sizes = record_.sizes.size() < nframes_;
+    std::size_t const wanted = sizes ? 8 : ExportedMemory::wire_nbytes;
+    std::byte const* part = bytes.data() + used;
+    std::size_t const n = std::min(bytes.size() - used, wanted - in_part_);
+    used += n;
+    have_ += n;
+    if (n < wanted) {  // it came in pieces
+      std::copy_n(part, n, part_ + in_part_);
+      in_part_ += n;
+      if (in_part_ < wanted) return used;
+      part = part_;
+      in_part_ = 0;
     }
-    take_size(size);
+    if (sizes) {
+      take_size(read<std::uint64_t>(part));
+    } else {
+      take_exported({part, wanted});
+    }
   }
   return used;
 }
@@ -74,27 +81,50 @@ void RecordReader::take_size(std::uint64_t size) {
   size &= record_size_most;
   expects(kind <= limits_.kinds_most, ErrorKind::malformed,
           [&] { return cat("message ", record_.number, ", frame ", record_.sizes.size(), ": kind ", kind, "; this end asked for ", limits_.kinds_most, " at most"); });
-  expects(size <= limits_.message_nbytes_most && record_.nbytes <= limits_.message_nbytes_most - size, ErrorKind::malformed, [&] {
-    return cat("message ", record_.number, ", frame ", record_.sizes.size(), ": ", size, " bytes behind ", record_.nbytes, "; ",
-               limits_.message_nbytes_most, " are the most of a message");
+  std::uint64_t const before = record_.nbytes + record_.device_nbytes;
+  expects(size <= limits_.message_nbytes_most && before <= limits_.message_nbytes_most - size, ErrorKind::malformed, [&] {
+    return cat("message ", record_.number, ", frame ", record_.sizes.size(), ": ", size, " bytes behind ", before, "; ", limits_.message_nbytes_most,
+               " are the most of a message");
   });
   if (kind != 0 || !record_.kinds.empty()) {
     record_.kinds.resize(record_.sizes.size());
     record_.kinds.push_back(static_cast<FrameKind>(kind));
   }
-  record_.nbytes += size;
+  bool const device = kind == static_cast<unsigned>(FrameKind::device);
+  ndevice_ += device ? 1 : 0;
+  (device ? record_.device_nbytes : record_.nbytes) += size;
   record_.sizes.push_back(size);
-  complete_ = record_.sizes.size() == nframes_;
+  check_whole();
+}
+
+void RecordReader::take_exported(std::span<std::byte const> bytes) {
+  ExportedMemory memory = parse_exported(bytes);
+  while (record_.kinds[device_at_] != FrameKind::device) ++device_at_;
+  std::size_t const frame = device_at_++;
+  expects(memory.nbytes == record_.sizes[frame], ErrorKind::malformed,
+          [&] { return cat("message ", record_.number, ", frame ", frame, ": ", record_.sizes[frame], " bytes, of which ", memory.nbytes, " are exported"); });
+  record_.exported.push_back(memory);
+  check_whole();
+}
+
+void RecordReader::check_whole() {
+  bool const sized = record_.sizes.size() == nframes_;
+  expects(!sized || !exports_ || ndevice_ > 0, ErrorKind::malformed, [&] { return cat("message ", record_.number, ": exported memory, and no frames of it"); });
+  if (sized && !record_.kinds.empty()) record_.kinds.resize(nframes_);
+  complete_ = sized && record_.exported.size() == (exports_ ? ndevice_ : 0);
 }
 
 void RecordReader::read_head() {
   auto const type = std::to_integer<unsigned>(head_[0]);
   auto const flags = std::to_integer<unsigned>(head_[1]);
-  expects(type >= 1 && type <= 5, ErrorKind::malformed, [&] { return cat("record type ", type, " is not known"); });
-  expects(flags <= 1, ErrorKind::malformed, [&] { return cat("record flags ", flags, " are not known"); });
+  expects(type >= 1 && type <= 8, ErrorKind::malformed, [&] { return cat("record type ", type, " is not known"); });
   record_.type = static_cast<RecordType>(type);
-  record_.follows = flags != 0 && record_.type == RecordType::message;
-  record_.please = flags != 0 && record_.type == RecordType::streams;
+  exports_ = knows_device(limits_.kinds_most) && record_.type == RecordType::message && (flags & flag_exported) != 0;
+  expects(flags <= (exports_ ? 3 : 1), ErrorKind::malformed, [&] { return cat("record flags ", flags, " are not known"); });
+  bool const first = (flags & 1) != 0;
+  record_.follows = first && record_.type == RecordType::message;
+  record_.please = first && record_.type == RecordType::streams;
+  record_.unable = first && record_.type == RecordType::fetch;
   record_.nstreams = std::to_integer<std::uint8_t>(head_[2]);
   record_.number = read<std::uint64_t>(head_ + 8);
   record_.chunk_nbytes = read<std::uint32_t>(head_ + 16);
@@ -106,7 +136,10 @@ void RecordReader::read_head() {
   nframes_ = record_.type == RecordType::message ? read<std::uint32_t>(head_ + 4) : 0;
   expects(nframes_ <= limits_.nframes_most, ErrorKind::malformed,
           [&] { return cat("message ", record_.number, ": ", nframes_, " frames; ", limits_.nframes_most, " are the most"); });
-  complete_ = nframes_ == 0;
+  ndevice_ = 0;
+  device_at_ = 0;
+  in_part_ = 0;
+  if (nframes_ == 0) check_whole();
 }
 
 Record RecordReader::take() {

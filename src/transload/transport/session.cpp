@@ -27,11 +27,39 @@ constexpr std::size_t turn_nbytes = std::size_t{2} << 20;
 constexpr std::chrono::milliseconds lanes_timeout{2'000};
 constexpr std::chrono::milliseconds linger_timeout{2'000};
 
+bool is_small(Buffer const& frame) { return frame.kind() != MemoryKind::device && frame.nbytes() < large_frame_nbytes; }
+bool is_large(Buffer const& frame) { return frame.kind() != MemoryKind::device && frame.nbytes() >= large_frame_nbytes; }
+
 double seconds_since(Clock::time_point since) { return std::chrono::duration<double>(Clock::now() - since).count(); }
 
 std::string text_of(int error) { return std::strerror(error); }
 
 }  // namespace
+
+// ── Part ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+std::span<iovec const> Part::left() {
+  if (!staged_) return pieces_.left();
+  if (ring_ == nullptr) {
+    ring_ = std::make_unique<StagingRing>(device_, outward_);
+    while (!pieces_.done()) {
+      iovec const piece = pieces_.left(1).front();
+      ring_->add(piece.iov_base, piece.iov_len);
+      pieces_.advance(piece.iov_len);
+    }
+  }
+  std::span<std::byte> const bytes = ring_->next();
+  at_ = {bytes.data(), bytes.size()};
+  return {&at_, 1};
+}
+
+void Part::advance(std::size_t nbytes) {
+  if (staged_) {
+    ring_->advance(nbytes);
+  } else {
+    pieces_.advance(nbytes);
+  }
+}
 
 // ── Lane ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -48,18 +76,18 @@ void Lane::attach(MakeWire make) {
   });
 }
 
-void Lane::send(std::shared_ptr<Outgoing> message, Pieces pieces) {
-  loop_.post([self = shared_from_this(), message = std::move(message), pieces = std::move(pieces)]() mutable {
+void Lane::send(std::shared_ptr<Outgoing> message, Part part) {
+  loop_.post([self = shared_from_this(), message = std::move(message), part = std::make_unique<Part>(std::move(part))]() mutable {
     if (self->closed_) return;
-    self->out_.emplace_back(std::move(message), std::move(pieces));
+    self->out_.emplace_back(std::move(message), std::move(part));
     if (!self->writing_ && self->wire_ != nullptr) self->write();
   });
 }
 
-void Lane::receive(std::shared_ptr<Incoming> message, Pieces pieces) {
-  loop_.post([self = shared_from_this(), message = std::move(message), pieces = std::move(pieces)]() mutable {
+void Lane::receive(std::shared_ptr<Incoming> message, Part part) {
+  loop_.post([self = shared_from_this(), message = std::move(message), part = std::make_unique<Part>(std::move(part))]() mutable {
     if (self->closed_) return;
-    self->in_.emplace_back(std::move(message), std::move(pieces));
+    self->in_.emplace_back(std::move(message), std::move(part));
     if (!self->reading_ && self->wire_ != nullptr) self->read();
   });
 }
@@ -94,28 +122,38 @@ void Lane::read() {
 }
 
 template <typename Message>
-void Lane::move(std::deque<std::pair<std::shared_ptr<Message>, Pieces>>& waiting, bool& moving, Moved (Wire::*step)(std::span<iovec const>),
+void Lane::move(Waiting<Message>& waiting, bool& moving, Moved (Wire::*step)(std::span<iovec const>),
                 void (Wire::*when_able)(std::function<void()>), void (Lane::*again)(), void (Session::*part_done)(std::shared_ptr<Message>, std::uint64_t)) {
   moving = true;
   std::size_t turn = 0;
   while (!closed_ && !waiting.empty()) {
     auto const session = session_.lock();
     if (session == nullptr) return;
-    auto& [message, pieces] = waiting.front();
-    Moved const moved = (*wire_.*step)(pieces.left());
+    auto& [message, part] = waiting.front();
+    Moved moved;
+    bool done = false;
+    try {
+      moved = (*wire_.*step)(part->left());
+      part->advance(moved.nbytes);
+      done = part->done();
+    } catch (Error const& error) {  // of a GPU
+      return session->fail(error.kind(), error.what());
+    } catch (std::bad_alloc const&) {
+      return session->fail(ErrorKind::exhausted, "no memory for a staging ring");
+    }
     if (moved.error != 0 || moved.ended) return broken(moved);
     if (moved.blocked) {
       (*wire_.*when_able)([self = shared_from_this(), again] { (*self.*again)(); });
       return;
     }
-    pieces.advance(moved.nbytes);
     turn += moved.nbytes;
     session->moved();
     std::uint64_t const ncopied = wire_->copies() * moved.nbytes;
-    if (pieces.done()) {
-      auto done = std::move(message);
+    if (done) {
+      part.reset();
+      auto of = std::move(message);
       waiting.pop_front();
-      (*session.*part_done)(std::move(done), ncopied);
+      (*session.*part_done)(std::move(of), ncopied);
     } else if (turn >= turn_nbytes) {
       loop_.post([self = shared_from_this(), again] { (*self.*again)(); });
       return;
@@ -186,6 +224,7 @@ void Session::fail(ErrorKind kind, std::string text) {
   std::vector<std::shared_ptr<Lane>> lanes;
   std::shared_ptr<Session> linked;
   bool closing;
+  bool exported = false;
   Calls calls;
   {
     Lock const lock(mutex_);
@@ -194,6 +233,8 @@ void Session::fail(ErrorKind kind, std::string text) {
     ended_.store(true, std::memory_order_relaxed);
     closing = closing_;
     queue.swap(queue_);
+    fetches_.clear();
+    for (auto const& message : queue) exported = exported || message->exported;
     nstarted_ = 0;
     queued_nbytes_ = 0;
     incoming.swap(incoming_);
@@ -212,6 +253,8 @@ void Session::fail(ErrorKind kind, std::string text) {
       calls.add([self, done = std::exchange(close_done_, {}), all = goodbye_said_] { done(all ? nullptr : &*self->error_); });
     }
   }
+  // A peer that still reads our memory sees the end before others may write there, and drops what it has read.
+  if (exported && first_ != nullptr) first_->shut();
   for (auto const& lane : lanes) {
     if (lane != nullptr) lane->close();  // the peer's streams come in any order, and perhaps not all of them
   }
@@ -285,7 +328,9 @@ void Session::tick(Clock::time_point now) {
     Lock lock(mutex_);
     if (error_) return;
     std::uint64_t const progress = progress_.load(std::memory_order_relaxed);
-    bool const busy = pumping_ || nstarted_ > 0 || !incoming_.empty() || awaits_body_ || reader_.midway();
+    bool busy = pumping_ || awaits_body_ || reader_.midway();
+    for (std::size_t i = 0; i < nstarted_ && !busy; ++i) busy = queue_[i]->parts > (queue_[i]->waits_for_peer() ? 1U : 0U);
+    for (std::size_t i = 0; i < incoming_.size() && !busy; ++i) busy = incoming_[i]->waits_for_peer();
     if (!busy || progress != seen_progress_) seen_at_ = now;
     idle_ticks_ = busy || progress != seen_progress_ ? 0 : idle_ticks_ + 1;
     if (lanes_local_ && idle_ticks_ > 0 && idle_ticks_ <= 8) idle = lanes_;
@@ -306,6 +351,7 @@ void Session::tick(Clock::time_point now) {
   for (auto const& lane : idle) {
     if (lane != nullptr) lane->idle();
   }
+  close_imported();
   if (!stalled.empty()) fail(ErrorKind::disconnected, stalled);
 }
 
@@ -326,53 +372,70 @@ ConnectionStats Session::stats() const {
   unsigned const lanes = error_ ? used_lanes_ : usable_lanes_;
   stats.path = setup_.same_process ? "process" : lanes > 0 && lanes_local_ ? "shared memory" : "tcp";
   stats.streams = setup_.same_process ? 0 : std::max(lanes, 1u);
+  stats.device_path = device_out_.path.empty() ? device_in_.path : device_out_.path;
+  stats.peer_takes_device = knows_device(setup_.theirs.kinds);
   stats.decisions = decisions_.list();
   return stats;
 }
 
 // ── Session: out ─────────────────────────────────────────────────────────────────────────────────────────
 
-std::shared_ptr<Outgoing> Session::prepare(std::vector<std::uint64_t> sizes, std::span<FrameKind const> kinds) const {
+std::shared_ptr<Outgoing> Session::prepare(std::vector<std::uint64_t> sizes, std::vector<FrameKind> kinds, std::vector<ExportedMemory> exported) const {
   auto message = std::make_shared<Outgoing>();
   std::uint64_t total = 0;
-  std::uint64_t large = 0;
-  for (std::uint64_t const size : sizes) {
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    std::uint64_t const size = sizes[i];
     total += size;
-    if (size >= large_frame_nbytes) large += size;
+    if (!kinds.empty() && kinds[i] == FrameKind::device) {
+      message->device = true;
+      message->device_nbytes += size;
+    } else if (size >= large_frame_nbytes) {
+      message->large_nbytes += size;
+    }
   }
   expects(sizes.size() <= setup_.theirs.nframes_most && sizes.size() <= UINT32_MAX, ErrorKind::exhausted,
           [&] { return cat("a message of ", sizes.size(), " frames; the peer takes ", setup_.theirs.nframes_most); });
   std::uint64_t const most = std::min(setup_.theirs.message_nbytes_most, record_size_most);
   expects(total <= most, ErrorKind::exhausted, [&] { return cat("a message of ", total, " bytes; the peer takes ", most); });
-  std::vector<FrameKind> told(kinds.begin(), kinds.end());
-  for (FrameKind& kind : told) {
+  for (FrameKind& kind : kinds) {
     if (static_cast<unsigned>(kind) > setup_.theirs.kinds) kind = FrameKind::plain;
   }
   message->nbytes = total;
-  message->large_nbytes = large;
-  pack_record({.type = RecordType::message, .sizes = std::move(sizes), .kinds = std::move(told)}, message->lead);
+  message->body_nbytes = total - message->device_nbytes;
+  message->exported = !exported.empty();
+  pack_record({.type = RecordType::message, .sizes = std::move(sizes), .kinds = std::move(kinds), .exported = std::move(exported)}, message->lead);
   message->record_nbytes = message->lead.size();
   return message;
 }
 
 void Session::send(Frames frames, Done done, std::span<FrameKind const> kinds) {
   expects(!foreign(), ErrorKind::disconnected, "the connection belongs to the process that this one was forked from");
+  expects(kinds.empty() || kinds.size() == frames.size(), ErrorKind::failed, [&] { return cat(kinds.size(), " kinds of ", frames.size(), " frames"); });
+  std::vector<FrameKind> told(kinds.begin(), kinds.end());
+  bool device = false;
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    if (frames[i].kind() != MemoryKind::device) continue;
+    device = true;
+    told.resize(frames.size());
+    told[i] = FrameKind::device;
+  }
+  if (device && !knows_device(setup_.theirs.kinds)) {
+    bring_to_host(frames);
+    device = false;
+    std::ranges::replace(told, FrameKind::device, FrameKind::plain);
+  }
   std::vector<std::uint64_t> sizes;
   sizes.reserve(frames.size());
-  for (Buffer const& frame : frames) {
-    expects(frame.kind() != MemoryKind::device, ErrorKind::unsupported, "device memory cannot go over this connection");
-    sizes.push_back(frame.nbytes());
-  }
-  expects(kinds.empty() || kinds.size() == frames.size(), ErrorKind::failed, [&] { return cat(kinds.size(), " kinds of ", frames.size(), " frames"); });
-  auto message = prepare(std::move(sizes), kinds);
-  std::uint64_t const small = message->nbytes - message->large_nbytes;
+  for (Buffer const& frame : frames) sizes.push_back(frame.nbytes());
+  auto message = prepare(std::move(sizes), std::move(told), device ? exports_of(frames) : std::vector<ExportedMemory>());
+  std::uint64_t const small = message->body_nbytes - message->large_nbytes;
   if (!setup_.same_process && small <= copied_nbytes) {
     message->lead.reserve(message->lead.size() + small);
     for (Buffer const& frame : frames) {
-      if (frame.nbytes() < large_frame_nbytes) message->lead.insert(message->lead.end(), frame.bytes().begin(), frame.bytes().end());
+      if (is_small(frame)) message->lead.insert(message->lead.end(), frame.bytes().begin(), frame.bytes().end());
     }
     message->small_in_lead = true;
-    if (message->large_nbytes == 0) frames.clear();
+    if (message->large_nbytes == 0 && !device) frames.clear();
   }
   message->frames = std::move(frames);
   enqueue(std::move(message), std::move(done));
@@ -383,7 +446,7 @@ void Session::send_copy(std::span<std::span<std::byte const> const> frames, Done
   std::vector<std::uint64_t> sizes;
   sizes.reserve(frames.size());
   for (auto const& frame : frames) sizes.push_back(frame.size());
-  auto message = prepare(sizes, {});
+  auto message = prepare(sizes, std::vector<FrameKind>());
   if (setup_.same_process) {
     message->frames = make_landing(sizes, resource_);
     for (std::size_t i = 0; i < frames.size(); ++i) {
@@ -526,17 +589,22 @@ bool Session::compose(Lock const& lock) {
   plan_.clear();
   plan_records_.clear();
   if (nstarted_ < queue_.size() && queue_[nstarted_]->large_nbytes >= setup_.options.stripe_from_nbytes) want_lanes(lock);
+  if (!fetches_.empty()) send_fetched(lock);
   if (closing_ && queue_.empty() && !goodbye_said_) {
     pack_record({.type = RecordType::goodbye}, records_);
     goodbye_said_ = plan_goodbye_ = true;
   }
   plan_records_.swap(records_);
   plan_.add(plan_records_.data(), plan_records_.size());
+  for (auto const& message : plan_begun_) {  // device frames without further streams: behind their record, which is the last one
+    for (Buffer const& frame : message->staged) plan_.add(frame.data(), frame.nbytes());
+  }
   while (nstarted_ < queue_.size() && plan_.nbytes() < gathered_nbytes) {
     auto const& message = queue_[nstarted_];
     if (message->large_nbytes >= setup_.options.stripe_from_nbytes && lanes_state_ == Lanes::none) break;  // next time round
+    if (message->device && !ready(lock, message)) break;
     bool const patient = message->large_nbytes >= patient_nbytes && (lanes_state_ == Lanes::asked || lanes_state_ == Lanes::opening);
-    if (patient || message->nbytes > credit(lock)) {
+    if (patient || message->body_nbytes > credit(lock)) {
       if (!message->announced) {
         message->announced = true;
         plan_.add(message->lead.data(), message->record_nbytes);
@@ -556,14 +624,14 @@ bool Session::compose(Lock const& lock) {
 void Session::begin(Lock const&, std::shared_ptr<Outgoing> const& message) {
   ++nstarted_;
   message->started = true;
-  started_nbytes_ += message->nbytes;
+  started_nbytes_ += message->body_nbytes;
   unsigned const nstreams = message->large_nbytes >= setup_.options.stripe_from_nbytes ? usable_lanes_ : 0;
   std::uint32_t const chunk = nstreams > 0 ? chunk_for(message->large_nbytes, nstreams) : 0;
   if (message->announced) {
     pack_record({.type = RecordType::body, .nstreams = static_cast<std::uint8_t>(nstreams), .chunk_nbytes = chunk, .number = message->number}, message->body);
     plan_.add(message->body.data(), message->body.size());
   } else {
-    message->lead[1] = std::byte{1};  // the body follows
+    message->lead[1] |= std::byte{1};  // the body follows
     message->lead[2] = static_cast<std::byte>(nstreams);
     std::memcpy(message->lead.data() + 16, &chunk, 4);
     plan_.add(message->lead.data(), message->record_nbytes);
@@ -572,26 +640,26 @@ void Session::begin(Lock const&, std::shared_ptr<Outgoing> const& message) {
     plan_.add(message->lead.data() + message->record_nbytes, message->lead.size() - message->record_nbytes);
   } else {
     for (Buffer const& frame : message->frames) {
-      if (frame.nbytes() < large_frame_nbytes) plan_.add(frame.data(), frame.nbytes());
+      if (is_small(frame)) plan_.add(frame.data(), frame.nbytes());
     }
   }
-  message->parts = 1;
+  message->parts = message->device ? 2 : 1;
   plan_begun_.push_back(message);
   if (nstreams == 0) {
     for (Buffer const& frame : message->frames) {
-      if (frame.nbytes() >= large_frame_nbytes) plan_.add(frame.data(), frame.nbytes());
+      if (is_large(frame)) plan_.add(frame.data(), frame.nbytes());
     }
     return;
   }
   std::vector<iovec> large;
   for (Buffer const& frame : message->frames) {
-    if (frame.nbytes() >= large_frame_nbytes) large.push_back({const_cast<std::byte*>(frame.data()), frame.nbytes()});
+    if (is_large(frame)) large.push_back({const_cast<std::byte*>(frame.data()), frame.nbytes()});
   }
   for (unsigned i = 0; i < nstreams; ++i) {
     Pieces pieces = share(large, nstreams, i, chunk);
     if (pieces.done()) continue;
     ++message->parts;
-    lanes_[i]->send(message, std::move(pieces));
+    lanes_[i]->send(message, Part(std::move(pieces)));
   }
 }
 
@@ -634,7 +702,7 @@ void Session::part_written(std::shared_ptr<Outgoing> message, std::uint64_t ncop
 void Session::arrive(Outgoing message) {
   auto incoming = std::make_shared<Incoming>();
   incoming->number = message.number;
-  incoming->nbytes = message.nbytes;
+  incoming->nbytes = incoming->body_nbytes = message.nbytes;
   incoming->frames = std::move(message.frames);
   Calls calls;
   Lock const lock(mutex_);
@@ -650,11 +718,18 @@ void Session::taken_by_peer(std::uint64_t nbytes) {
   if (!error_) handed_on(lock, nbytes, calls);
 }
 
-bool Session::try_receive(Frames& frames) {
+bool Session::try_receive(Frames& frames, LandNow const& land) {
   expects(!foreign(), ErrorKind::disconnected, "the connection belongs to the process that this one was forked from");
   std::shared_ptr<Incoming> message;
   Lock lock(mutex_);
   if (closing_) throw gone(lock);
+  if (land && offers(lock)) {
+    message = incoming_.front();
+    message->device = Incoming::Device::landing;
+    lock.unlock();
+    land_now(message, land);
+    lock.lock();
+  }
   if (ready_.empty()) {
     if (error_) throw *error_;
     return false;
@@ -663,7 +738,7 @@ bool Session::try_receive(Frames& frames) {
   ready_.pop_front();
   ready_nbytes_ -= message->nbytes;
   waiting_nframes_ -= 1 + message->frames.size();
-  taken_nbytes_ += message->nbytes;
+  taken_nbytes_ += message->body_nbytes;
   frames = std::move(message->frames);
   if (auto const linked = linked_) {
     lock.unlock();
@@ -683,10 +758,11 @@ bool Session::try_receive(Frames& frames) {
 void Session::when_readable(std::function<void()> call) {
   if (!foreign()) {
     Lock const lock(mutex_);
-    if (ready_.empty() && !error_ && !closing_) {
+    if (ready_.empty() && !error_ && !closing_ && !offers(lock)) {
       readable_ = std::move(call);
       asking_ = true;
-      if (announced_to_us_) home_.post([self = shared_from_this()] { self->grant_pending(); });
+      bool const lands = !incoming_.empty() && incoming_.front()->device == Incoming::Device::wanted;
+      if (announced_to_us_ || lands) home_.post([self = shared_from_this()] { self->grant_pending(); });
       return;
     }
   }
@@ -807,7 +883,9 @@ void Session::take_record(Record record) {
               [&] { return cat("message ", record.number, " where ", next_in_, " is due", pending_.type == RecordType::message ? ", announced" : ""); });
       ++next_in_;
       if (record.follows) {
-        begin_body(record, record.sizes, {});
+        auto const nstreams = record.nstreams;
+        auto const chunk = record.chunk_nbytes;
+        begin_body(std::move(record), nstreams, chunk, {});
         return;
       }
       expects(record.nstreams == 0, ErrorKind::malformed, "an announced message has streams");
@@ -824,16 +902,21 @@ void Session::take_record(Record record) {
     case RecordType::body: {
       expects(pending_.type == RecordType::message && pending_.number == record.number, ErrorKind::malformed,
               [&] { return cat("the body of message ", record.number, ", which was not announced"); });
-      Record const announced = std::exchange(pending_, {});
+      Record announced = std::exchange(pending_, {});
       pending_lands_ = false;
       {
         Lock const lock(mutex_);
         announced_to_us_ = awaits_body_ = false;
       }
-      begin_body({.type = record.type, .nstreams = record.nstreams, .chunk_nbytes = record.chunk_nbytes, .number = record.number, .nbytes = announced.nbytes},
-                 announced.sizes, std::exchange(pending_frames_, {}));
+      begin_body(std::move(announced), record.nstreams, record.chunk_nbytes, std::exchange(pending_frames_, {}));
       return;
     }
+    case RecordType::fetch:
+      return take_fetch(record);
+    case RecordType::fetched:
+      return take_fetched(record);
+    case RecordType::device:
+      return take_device(record);
     case RecordType::grant: {
       Lock lock(mutex_);
       granted_to_us_ = std::max(granted_to_us_, record.number);
@@ -872,24 +955,33 @@ void Session::take_record(Record record) {
   }
 }
 
-void Session::begin_body(Record const& record, std::span<std::uint64_t const> sizes, Frames frames) {
+/// The body of `record`'s message follows; `frames` is memory for it where that was made before.
+void Session::begin_body(Record record, unsigned nstreams, std::uint32_t chunk_nbytes, Frames frames) {
   {
     Lock const lock(mutex_);
     expects(record.nbytes <= granted_by_us_ - accepted_nbytes_, ErrorKind::malformed,
             [&] { return cat("message ", record.number, ": ", record.nbytes, " bytes where ", granted_by_us_ - accepted_nbytes_, " were granted"); });
-    expects(record.nstreams <= usable_lanes_, ErrorKind::malformed,
-            [&] { return cat("message ", record.number, " over ", static_cast<unsigned>(record.nstreams), " streams of ", usable_lanes_); });
+    expects(nstreams <= usable_lanes_, ErrorKind::malformed, [&] { return cat("message ", record.number, " over ", nstreams, " streams of ", usable_lanes_); });
     accepted_nbytes_ += record.nbytes;
     // What has no bytes needs no grant, and takes memory all the same.
-    waiting_nframes_ += 1 + sizes.size();
+    waiting_nframes_ += 1 + record.sizes.size();
     expects(waiting_nframes_ <= setup_.mine.nframes_most + 2 * setup_.mine.window_nbytes, ErrorKind::exhausted,
             [&] { return cat("message ", record.number, ": ", waiting_nframes_, " frames wait to be taken"); });
   }
   auto message = std::make_shared<Incoming>();
   message->number = record.number;
-  message->nbytes = record.nbytes;
+  message->nbytes = record.nbytes + record.device_nbytes;
+  message->body_nbytes = record.nbytes;
   message->since = Clock::now();
-  message->frames = frames.size() == sizes.size() && !frames.empty() ? std::move(frames) : make_landing(sizes, resource_);
+  for (std::size_t i = 0; i < record.kinds.size(); ++i) {
+    if (record.kinds[i] != FrameKind::device) continue;
+    message->device = Incoming::Device::wanted;
+    message->device_frames.push_back(i);
+    message->device_sizes.push_back(std::exchange(record.sizes[i], 0));
+  }
+  bool const device = message->device == Incoming::Device::wanted;
+  message->exported = std::move(record.exported);
+  message->frames = frames.size() == record.sizes.size() && !frames.empty() ? std::move(frames) : make_landing(record.sizes, resource_);
   std::vector<iovec> large;
   for (Buffer& frame : message->frames) {
     if (frame.nbytes() < large_frame_nbytes) {
@@ -898,19 +990,20 @@ void Session::begin_body(Record const& record, std::span<std::uint64_t const> si
       large.push_back({frame.writable().data(), frame.nbytes()});
     }
   }
-  if (record.nstreams == 0) {
+  if (nstreams == 0) {
     for (iovec const& frame : large) message->first.add(frame.iov_base, frame.iov_len);
   }
   std::vector<std::pair<std::shared_ptr<Lane>, Pieces>> shares;
   Calls calls;
   Lock const lock(mutex_);
   if (error_) return;
-  for (unsigned i = 0; i < record.nstreams; ++i) {
-    if (Pieces pieces = share(large, record.nstreams, i, record.chunk_nbytes); !pieces.done()) shares.emplace_back(lanes_[i], std::move(pieces));
+  for (unsigned i = 0; i < nstreams; ++i) {
+    if (Pieces pieces = share(large, nstreams, i, chunk_nbytes); !pieces.done()) shares.emplace_back(lanes_[i], std::move(pieces));
   }
-  message->parts = static_cast<unsigned>(shares.size()) + (message->first.done() ? 0 : 1);
+  message->parts = static_cast<unsigned>(shares.size()) + (message->first.done() ? 0 : 1) + (device ? 1 : 0);
   incoming_.push_back(message);
-  for (auto& [lane, pieces] : shares) lane->receive(message, std::move(pieces));
+  for (auto& [lane, pieces] : shares) lane->receive(message, Part(std::move(pieces)));
+  if (device) calls.add([self = shared_from_this()] { self->grant_pending(); });
   if (!message->first.done()) {
     body_ = std::move(message);
   } else if (shares.empty()) {
@@ -918,15 +1011,33 @@ void Session::begin_body(Record const& record, std::span<std::uint64_t const> si
   }
 }
 
-/// A message waits for leave to come: it is given when somebody asks for it and nothing else is before it.
+/// A message waits for leave to come, or one that came for its device frames: both get memory when somebody asks for the message and nothing else is before it.
 void Session::grant_pending() {
+  std::shared_ptr<Incoming> came;
   {
     Lock const lock(mutex_);
-    if (error_ || pending_.type != RecordType::message || pending_lands_ || !asking_ || !ready_.empty() || !incoming_.empty()) return;
+    if (error_ || !asking_ || !ready_.empty()) return;
+    if (!incoming_.empty()) {
+      came = incoming_.front();
+      if (came->device != Incoming::Device::wanted || (setup_.options.lands_when_received && !came->exported.empty() && !nothing_opens_)) return;
+      came->device = Incoming::Device::landing;
+    } else if (pending_.type != RecordType::message || pending_lands_) {
+      return;
+    }
   }
+  if (came != nullptr) return land_device(came);
   pending_lands_ = true;
-  if (!pending_.kinds.empty()) {
-    setup_.options.landing({pending_.sizes, pending_.kinds}, [weak = weak_from_this(), number = pending_.number](Frames frames, Error const* error) {
+  Announced body{pending_.sizes, pending_.kinds};
+  bool plain = true;
+  for (std::size_t i = 0; i < body.kinds.size(); ++i) {
+    if (body.kinds[i] == FrameKind::device) {
+      body.sizes[i] = 0;
+      body.kinds[i] = FrameKind::plain;
+    }
+    plain = plain && body.kinds[i] == FrameKind::plain;
+  }
+  if (!plain) {
+    setup_.options.landing(std::move(body), [weak = weak_from_this(), number = pending_.number](Frames frames, Error const* error) {
       auto const self = weak.lock();
       if (self == nullptr) return;
       self->home_.post([self, number, frames = std::move(frames), why = error != nullptr ? std::optional(*error) : std::nullopt]() mutable {
@@ -936,7 +1047,7 @@ void Session::grant_pending() {
     return;
   }
   try {
-    landed(pending_.number, make_landing(pending_.sizes, resource_), {});
+    landed(pending_.number, make_landing(body.sizes, resource_), {});
   } catch (Error const& error) {
     fail(error.kind(), error.what());
   } catch (std::bad_alloc const&) {
@@ -949,7 +1060,10 @@ void Session::landed(std::uint64_t number, Frames frames, std::optional<Error> c
   if (error) return fail(error->kind(), error->what());
   if (pending_.type != RecordType::message || pending_.number != number || !pending_frames_.empty()) return;  // told twice
   bool fits = frames.size() == pending_.sizes.size();
-  for (std::size_t i = 0; fits && i < frames.size(); ++i) fits = frames[i].nbytes() == pending_.sizes[i] && !frames[i].readonly();
+  for (std::size_t i = 0; fits && i < frames.size(); ++i) {
+    bool const device = !pending_.kinds.empty() && pending_.kinds[i] == FrameKind::device;
+    fits = frames[i].nbytes() == (device ? 0 : pending_.sizes[i]) && !frames[i].readonly() && frames[i].kind() != MemoryKind::device;
+  }
   if (!fits) return fail(ErrorKind::failed, "the memory made for an announced message is not of its sizes");
   Lock lock(mutex_);
   if (error_) return;
@@ -967,10 +1081,10 @@ void Session::part_read(std::shared_ptr<Incoming> message, std::uint64_t ncopied
   Calls calls;
   Lock const lock(mutex_);
   stats_.nbytes_copied += ncopied;
-  if (--message->parts == 0 && !error_) deliver(lock, calls);
+  if (--message->parts <= 1 && !error_) deliver(lock, calls);
 }
 
-void Session::deliver(Lock const&, Calls& calls) {
+void Session::deliver(Lock const& lock, Calls& calls) {
   bool any = false;
   while (!incoming_.empty() && incoming_.front()->parts == 0) {
     auto message = std::move(incoming_.front());
@@ -986,7 +1100,7 @@ void Session::deliver(Lock const&, Calls& calls) {
     ready_.push_back(std::move(message));
     any = true;
   }
-  if (any && readable_) {
+  if ((any || offers(lock)) && readable_) {
     asking_ = false;
     calls.add(std::exchange(readable_, {}));
   }

@@ -18,6 +18,8 @@
 #include "endpoint.hpp"
 #include "loop.hpp"
 #include "ring.hpp"
+#include "transload/memory/ipc.hpp"
+#include "transload/memory/ring.hpp"
 #include "transload/transport/connection.hpp"
 #include "transload/transport/hello.hpp"
 #include "transload/transport/options.hpp"
@@ -58,11 +60,19 @@ struct Outgoing {
   Frames frames;
   bool small_in_lead = false;
   std::uint64_t nbytes = 0;
-  std::uint64_t large_nbytes = 0;
+  std::uint64_t body_nbytes = 0;    ///< without the device frames
+  std::uint64_t large_nbytes = 0;   ///< of the body
+  std::uint64_t device_nbytes = 0;
+  bool device = false;              ///< it has device frames, which the peer fetches
+  bool exported = false;            ///< it may read them where they lie
+  bool asked = false;               ///< it asked for them, or has read them
+  Frames staged;                    ///< device frames that were brought to host memory, where there are no further streams
   bool announced = false;
   bool started = false;
-  unsigned parts = 0;  ///< streams that have not written all of it yet
+  unsigned parts = 0;  ///< streams that have not written all of it yet; the device frames, until the peer has asked for them
   Clock::time_point since;
+
+  [[nodiscard]] bool waits_for_peer() const noexcept { return device && !asked; }
 };
 
 /// A message on its way in.
@@ -70,9 +80,45 @@ struct Incoming {
   Frames frames;
   std::uint64_t number = 0;
   std::uint64_t nbytes = 0;
+  std::uint64_t body_nbytes = 0;    ///< without the device frames
   unsigned parts = 0;
   Pieces first;  ///< what comes on the first stream
   Clock::time_point since;
+
+  /// How far its device frames are.
+  enum class Device { none, wanted, landing, asked, coming };
+  Device device = Device::none;
+  std::vector<std::size_t> device_frames;  ///< their places among the frames
+  std::vector<std::uint64_t> device_sizes;
+  std::vector<ExportedMemory> exported;
+  std::unique_ptr<Pull> pull;  ///< ends before the frames do
+  std::string why_fetched;     ///< and not read where they lie
+
+  /// Whether bytes are due from the peer.
+  [[nodiscard]] bool waits_for_peer() const noexcept {
+    bool const ours = device == Device::wanted || device == Device::landing;
+    return parts > (ours ? 1U : 0U) && pull == nullptr;
+  }
+};
+
+/// What one further stream carries of a message: pieces of host memory, or of a GPU's by way of a staging ring.
+class Part {
+ public:
+  explicit Part(Pieces pieces) : pieces_(std::move(pieces)) {}
+  Part(Pieces pieces, int device, bool outward) : pieces_(std::move(pieces)), staged_(true), device_(device), outward_(outward) {}
+
+  /// Host memory to be written out or filled next. Of a GPU's it may wait for a short copy, and throw what that throws.
+  [[nodiscard]] std::span<iovec const> left();
+  void advance(std::size_t nbytes);
+  [[nodiscard]] bool done() const noexcept { return ring_ != nullptr ? ring_->done() : pieces_.done(); }
+
+ private:
+  Pieces pieces_;
+  bool staged_ = false;
+  int device_ = 0;
+  bool outward_ = false;
+  std::unique_ptr<StagingRing> ring_;  ///< made by the loop that moves it
+  iovec at_{};
 };
 
 /// A further stream. Everything happens on its loop, except what says otherwise.
@@ -86,17 +132,20 @@ class Lane : public std::enable_shared_from_this<Lane> {
 
   // From any thread:
   void attach(MakeWire make);  ///< `make` is called on the loop
-  void send(std::shared_ptr<Outgoing> message, Pieces pieces);
-  void receive(std::shared_ptr<Incoming> message, Pieces pieces);
+  void send(std::shared_ptr<Outgoing> message, Part part);
+  void receive(std::shared_ptr<Incoming> message, Part part);
   void close();
   void idle();
 
  private:
   void write();
   void read();
+  /// Of the two the part goes first: its copies end before the message's memory does.
+  template <typename Message>
+  using Waiting = std::deque<std::pair<std::shared_ptr<Message>, std::unique_ptr<Part>>>;
   /// Moves what waits in one direction, until the wire is not able to, or others on the loop want a turn.
   template <typename Message>
-  void move(std::deque<std::pair<std::shared_ptr<Message>, Pieces>>& waiting, bool& moving, Moved (Wire::*step)(std::span<iovec const>),
+  void move(Waiting<Message>& waiting, bool& moving, Moved (Wire::*step)(std::span<iovec const>),
             void (Wire::*when_able)(std::function<void()>), void (Lane::*again)(), void (Session::*part_done)(std::shared_ptr<Message>, std::uint64_t));
   void broken(Moved const& moved);
 
@@ -106,8 +155,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
   bool closed_ = false;
   bool writing_ = false;
   bool reading_ = false;
-  std::deque<std::pair<std::shared_ptr<Outgoing>, Pieces>> out_;
-  std::deque<std::pair<std::shared_ptr<Incoming>, Pieces>> in_;
+  Waiting<Outgoing> out_;
+  Waiting<Incoming> in_;
 };
 
 class Session final : public Watched, public std::enable_shared_from_this<Session> {
@@ -135,7 +184,9 @@ class Session final : public Watched, public std::enable_shared_from_this<Sessio
 
   void send(Frames frames, Done done, std::span<FrameKind const> kinds);
   void send_copy(std::span<std::span<std::byte const> const> frames, Done done);
-  [[nodiscard]] bool try_receive(Frames& frames);
+  [[nodiscard]] bool try_receive(Frames& frames, LandNow const& land);
+  [[nodiscard]] bool reads_device() const;
+  bool wait_device(std::chrono::microseconds budget);
   void when_readable(std::function<void()> call);
   void close(Done done);
   void abort(std::string_view why) noexcept;
@@ -163,7 +214,7 @@ class Session final : public Watched, public std::enable_shared_from_this<Sessio
   enum class Lanes { none, asked, opening, ready, failed };
 
   // ── out ──
-  [[nodiscard]] std::shared_ptr<Outgoing> prepare(std::vector<std::uint64_t> sizes, std::span<FrameKind const> kinds) const;
+  [[nodiscard]] std::shared_ptr<Outgoing> prepare(std::vector<std::uint64_t> sizes, std::vector<FrameKind> kinds, std::vector<ExportedMemory> exported = {}) const;
   void enqueue(std::shared_ptr<Outgoing> message, Done done);
   void pump_from(Lock& lock);
   void pump(bool on_caller);
@@ -185,11 +236,37 @@ class Session final : public Watched, public std::enable_shared_from_this<Sessio
   void read_later();
   void take_bytes(std::span<std::byte const> bytes);
   void take_record(Record record);
-  void begin_body(Record const& record, std::span<std::uint64_t const> sizes, Frames frames);
+  void begin_body(Record message, unsigned nstreams, std::uint32_t chunk_nbytes, Frames frames);
   void grant_pending();
   void landed(std::uint64_t number, Frames frames, std::optional<Error> const& error);
   void deliver(Lock const& lock, Calls& calls);
   void end_of_stream(Moved const& moved);
+
+  // ── frames in a GPU's memory: session_device.cpp ──
+  void bring_to_host(Frames& frames);
+  [[nodiscard]] std::vector<ExportedMemory> exports_of(Frames const& frames);
+  /// The way that device frames go in one direction, and why.
+  struct DeviceWay {
+    char const* direction;
+    std::string path = {};
+    std::string reason = {};
+  };
+  void take_way(Lock const& lock, DeviceWay& way, std::string path, std::string reason);
+  [[nodiscard]] bool ready(Lock const& lock, std::shared_ptr<Outgoing> const& message);
+  void take_fetch(Record const& record);
+  void take_fetched(Record const& record);
+  void send_fetched(Lock const& lock);
+  void stage(std::shared_ptr<Outgoing> const& message);
+  [[nodiscard]] bool offers(Lock const& lock) const;
+  void land_now(std::shared_ptr<Incoming> const& message, LandNow const& land);
+  [[nodiscard]] bool place(std::shared_ptr<Incoming> const& message, Frames frames);
+  [[nodiscard]] std::unique_ptr<Pull> begin_pull(std::shared_ptr<Incoming> const& message, std::string& unable);
+  void land_device(std::shared_ptr<Incoming> const& message);
+  void device_landed(std::shared_ptr<Incoming> const& message, Frames frames, std::optional<Error> const& error);
+  void fetch(std::shared_ptr<Incoming> const& message);
+  void ask_for(std::shared_ptr<Incoming> const& message, std::string const& unable);
+  void pulled(std::shared_ptr<Incoming> const& message, Error const* error);
+  void take_device(Record const& record);
 
   // ── lanes ──
   [[nodiscard]] unsigned lanes_possible(bool local) const noexcept;
@@ -230,6 +307,9 @@ class Session final : public Watched, public std::enable_shared_from_this<Sessio
   std::vector<std::byte> records_;  ///< go out before the next message
   std::uint64_t granted_to_us_;
   std::uint64_t started_nbytes_ = 0;
+  std::deque<std::shared_ptr<Outgoing>> fetches_;  ///< whose device frames were asked for, and are not on their way
+  bool awaits_fence_ = false;                      ///< the next message's device frames may not be read yet; somebody looks
+  bool nothing_opens_ = false;                     ///< the peer cannot open exported memory
   bool goodbye_said_ = false;
   bool pumping_ = false;        ///< somebody writes to the first stream, or waits until it can be written to
   bool caller_inside_ = false;  ///< it is a caller's thread, and it uses the descriptor now
@@ -252,6 +332,7 @@ class Session final : public Watched, public std::enable_shared_from_this<Sessio
   std::uint64_t granted_by_us_;
   std::function<void()> readable_;
   bool asking_ = false;
+  std::shared_ptr<Incoming> pulling_;  ///< whose device frames are being read from the reader's thread
   bool announced_to_us_ = false;
   bool awaits_body_ = false;  ///< of a message that may come now
   bool goodbye_heard_ = false;
@@ -281,6 +362,8 @@ class Session final : public Watched, public std::enable_shared_from_this<Sessio
   Clock::time_point seen_at_ = Clock::now();
 
   ConnectionStats stats_;
+  DeviceWay device_out_{"device frames out"};
+  DeviceWay device_in_{"device frames in"};
   Decisions decisions_{20};
 };
 

@@ -1,5 +1,6 @@
 #include "wire.hpp"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -58,6 +59,12 @@ void SocketWire::when_writable(std::function<void()> call) {
   waiter_.async_wait(asio::posix::stream_descriptor::wait_write, [call = std::move(call)](asio::error_code const& error) {
     if (error != asio::error::operation_aborted) call();
   });
+}
+
+bool SocketWire::hung_up() const noexcept {
+  std::lock_guard const lock(mutex_);
+  pollfd watched{.fd = fd_, .events = POLLRDHUP, .revents = 0};
+  return fd_ < 0 || (::poll(&watched, 1, 0) > 0 && (watched.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0);
 }
 
 void SocketWire::shut_writing() noexcept {

@@ -59,6 +59,8 @@ class SocketWire : public Wire {
   void close() noexcept override;
   [[nodiscard]] unsigned copies() const noexcept override { return 0; }
 
+  /// Whether the other end has ended its half, though bytes of before may not have been read yet. From any thread.
+  [[nodiscard]] bool hung_up() const noexcept;
   [[nodiscard]] int descriptor() const noexcept { return fd_; }
   /// Gives the descriptor away; waiting calls are dropped.
   [[nodiscard]] int release();
@@ -66,7 +68,7 @@ class SocketWire : public Wire {
  private:
   Ahead ahead_;
   asio::posix::stream_descriptor waiter_;
-  std::mutex mutex_;  // between `shut` and `close`
+  mutable std::mutex mutex_;  // between `shut`, `hung_up` and `close`
   int fd_;
 };
 

@@ -1,0 +1,454 @@
+// Frames in a GPU's memory between two ends, over the host twin: fetched when somebody asks, read where they lie or through staging rings.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "support/raw_peer.hpp"
+#include "support/transport.hpp"
+#include "transload/memory/device.hpp"
+
+namespace transload::test {
+namespace {
+
+/// "Device" memory, counted; `room` bytes of it.
+class Twin final : public Resource {
+ public:
+  std::span<std::byte> allocate(std::size_t nbytes) override {
+    std::size_t const used = used_ += nbytes;
+    if (used > room) {
+      used_ -= nbytes;
+      raise(ErrorKind::exhausted, "no room in the twin");
+    }
+    return nbytes == 0 ? std::span<std::byte>() : std::span(new std::byte[nbytes], nbytes);
+  }
+  void deallocate(std::span<std::byte> block) noexcept override {
+    used_ -= block.size();
+    delete[] block.data();
+  }
+  [[nodiscard]] MemoryKind kind() const noexcept override { return MemoryKind::device; }
+  [[nodiscard]] int device() const noexcept override { return host_twin; }
+  [[nodiscard]] std::size_t used() const noexcept { return used_; }
+
+  std::atomic<std::size_t> room = std::size_t{1} << 40;
+
+ private:
+  std::atomic<std::size_t> used_{0};
+};
+
+/// Frames of these sizes; those with a letter d are device frames.
+Frames mixed(std::vector<std::size_t> const& sizes, std::string const& kinds, unsigned seed = 0, Fence const& fence = {}) {
+  Frames frames = patterns(sizes, seed);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (kinds[i] != 'd') continue;
+    auto const keeper = frames[i].keeper();
+    frames[i] = Buffer::borrow_device(frames[i].writable(), keeper, host_twin, fence);
+  }
+  return frames;
+}
+
+std::string kinds_of(Frames const& frames) {
+  std::string kinds;
+  for (Buffer const& frame : frames) kinds += frame.kind() == MemoryKind::device ? 'd' : 'h';
+  return kinds;
+}
+
+struct Way {
+  Path path;
+  bool exports;
+};
+
+class TransportDevice : public ::testing::TestWithParam<Way> {
+ protected:
+  TransportOptions options() {
+    TransportOptions options = options_for(GetParam().path);
+    options.device_resource = &twin;
+    options.exports = GetParam().exports;
+    return options;
+  }
+  /// How device frames lie where they arrive: without further streams they come to host memory.
+  [[nodiscard]] char arrives() const { return GetParam().path == Path::tcp && !GetParam().exports ? 'h' : 'd'; }
+  [[nodiscard]] std::string path() const {
+    if (GetParam().path == Path::process) return "process";
+    return GetParam().exports ? "CUDA IPC" : "staged";
+  }
+  Twin twin;
+};
+
+INSTANTIATE_TEST_SUITE_P(, TransportDevice,
+                         ::testing::Values(Way{Path::tcp, false}, Way{Path::tcp, true}, Way{Path::tcp_streams, false}, Way{Path::tcp_streams, true},
+                                           Way{Path::shared_memory, false}, Way{Path::shared_memory, true}, Way{Path::process, false}),
+                         [](auto const& info) {
+                           return path_name({info.param.path, 0}) + (info.param.exports ? "_exported" : "");
+                         });
+
+TEST_P(TransportDevice, FramesOfBothKindsArriveAsTheyWere) {
+  Pair pair(options());
+  std::vector<std::size_t> const sizes{100, 5 << 20, 5000, 1, 0, 700'000, 3, (1 << 20) + 13};
+  std::string const kinds = "hdhdddhd";
+  for (unsigned round = 0; round < 3; ++round) {
+    expect_sent(pair.a, mixed(sizes, kinds, 10 * round));
+    Frames const frames = expect_message(pair.b);
+    expect_patterns(frames, sizes, 10 * round);
+    std::string wanted = kinds;
+    std::ranges::replace(wanted, 'd', arrives());
+    EXPECT_EQ(kinds_of(frames), wanted);
+  }
+  EXPECT_EQ(pair.a.stats().device_path, path());
+  expect_sent(pair.b, mixed(sizes, kinds, 5));
+  expect_patterns(expect_message(pair.a), sizes, 5);
+  EXPECT_EQ(pair.a.stats().nbytes_sent, pair.b.stats().nbytes_received);
+}
+
+TEST_P(TransportDevice, ManyMessagesKeepTheirOrder) {
+  Pair pair(options());
+  unsigned const n = 60;
+  std::vector<std::vector<std::size_t>> sizes;
+  std::vector<std::string> kinds;
+  for (unsigned i = 0; i < n; ++i) {
+    sizes.push_back({50 + i, std::size_t{i % 7} * 300'000 + 1, std::size_t{i % 3} * 900'000, 20});
+    kinds.push_back(i % 4 == 0 ? "hhhh" : i % 4 == 1 ? "hdhd" : i % 4 == 2 ? "dddd" : "hdhh");
+    (void)send(pair.a, mixed(sizes[i], kinds[i], i));
+  }
+  for (unsigned i = 0; i < n; ++i) expect_patterns(expect_message(pair.b), sizes[i], i);
+}
+
+TEST_P(TransportDevice, ASenderKeepsItsMemoryUntilItWasRead) {
+  Pair pair(options());
+  std::atomic<int> alive{0};
+  {
+    Frames frames;
+    auto const bytes = std::make_shared<std::vector<std::byte>>(pattern(3 << 20));
+    ++alive;
+    std::shared_ptr<void const> const keeper(bytes->data(), [bytes, &alive](void const*) { --alive; });
+    frames.push_back(Buffer::borrow_device(*bytes, keeper, host_twin));
+    expect_sent(pair.a, std::move(frames));
+  }
+  std::this_thread::sleep_for(100ms);
+  EXPECT_EQ(alive, 1);  // nobody has asked for it
+  {
+    Frames const frames = expect_message(pair.b);
+    expect_patterns(frames, {3 << 20});
+    if (GetParam().path != Path::process) {
+      EXPECT_TRUE(eventually([&] { return alive == 0; }));
+    }
+  }
+  EXPECT_TRUE(eventually([&] { return alive == 0; }));
+}
+
+TEST_P(TransportDevice, ASenderWaitsForTheWorkThatMakesTheBytes) {
+  Pair pair(options());
+  std::atomic<bool> done{false};
+  auto const told = send(pair.a, mixed({10, 2 << 20}, "hd", 1, [&] { return done.load(); }));
+  (void)send(pair.a, patterns({100}, 9));
+  auto const came = receive(pair.b);
+  if (GetParam().path == Path::process) {  // by reference: the buffer itself says when
+    Ended const ended = came->wait();
+    ASSERT_EQ(ended.frames.size(), 2u);
+    EXPECT_FALSE(ended.frames[1].ready());
+    done = true;
+    EXPECT_TRUE(ended.frames[1].ready());
+    return;
+  }
+  EXPECT_FALSE(came->there(200ms));
+  done = true;
+  expect_patterns(came->wait().frames, {10, 2 << 20}, 1);
+  expect_patterns(expect_message(pair.b), {100}, 9);
+}
+
+TEST_P(TransportDevice, WorkThatFailsEndsTheConnectionInWords) {
+  if (GetParam().path == Path::process) return;
+  Pair pair(options());
+  std::atomic<int> asked{0};
+  (void)send(pair.a, mixed({10, 2 << 20}, "hd", 1, [&]() -> bool {
+    if (++asked < 4) return false;
+    raise(ErrorKind::failed, "the device: an illegal address");
+  }));
+  EXPECT_NE(expect_end(pair.a, ErrorKind::failed).find("an illegal address"), std::string::npos);
+  expect_end(pair.b);
+}
+
+TEST_P(TransportDevice, WithoutDeviceMemoryForThemTheyComeToHostMemory) {
+  if (GetParam().path == Path::process) return;
+  Pair pair(options());
+  twin.room = 1 << 20;
+  expect_sent(pair.a, mixed({10, 2 << 20, 600'000}, "hdd", 1));
+  {
+    Frames const frames = expect_message(pair.b);
+    expect_patterns(frames, {10, 2 << 20, 600'000}, 1);
+    EXPECT_EQ(kinds_of(frames), "hhh");
+  }
+  EXPECT_EQ(twin.used(), 0u);
+  expect_sent(pair.a, mixed({10, 500'000}, "hd", 2));  // the connection lives, and there is room for this one
+  Frames const frames = expect_message(pair.b);
+  expect_patterns(frames, {10, 500'000}, 2);
+  EXPECT_EQ(kinds_of(frames)[1], arrives());
+}
+
+TEST_P(TransportDevice, APeerThatTakesNoneGetsHostMemory) {
+  TransportOptions takes_none = options();
+  takes_none.device_resource = nullptr;
+  Pair pair(options(), takes_none);
+  expect_sent(pair.b, mixed({10, 2 << 20}, "hd", 1));
+  Frames const frames = expect_message(pair.a);
+  expect_patterns(frames, {10, 2 << 20}, 1);
+  EXPECT_EQ(kinds_of(frames), "hh");
+  EXPECT_EQ(pair.b.stats().device_path, "host");
+}
+
+TEST_P(TransportDevice, AReaderThatTakesItsTimeIsNoStall) {
+  TransportOptions patient = options();
+  patient.stall_timeout = 1s;
+  Pair pair(patient);
+  expect_sent(pair.a, mixed({10, 2 << 20}, "hd", 1));
+  std::this_thread::sleep_for(2500ms);
+  expect_patterns(expect_message(pair.b), {10, 2 << 20}, 1);
+}
+
+TEST_P(TransportDevice, ReceiverAbortsInTheMidst) {
+  for (int round = 0; round < 12; ++round) {
+    Pair pair(options());
+    auto const sent = send(pair.a, mixed({10, 4 << 20}, "hd", 1));
+    auto const came = receive(pair.b);
+    std::this_thread::sleep_for(std::chrono::microseconds(150 * round));
+    pair.b.abort();
+    (void)came->wait();
+    expect_end(pair.a);
+  }
+  EXPECT_TRUE(eventually([&] { return twin.used() == 0; }));
+}
+
+TEST_P(TransportDevice, SenderAbortsInTheMidst) {
+  for (int round = 0; round < 12; ++round) {
+    Pair pair(options());
+    (void)send(pair.a, mixed({10, 4 << 20}, "hd", 1));
+    auto const came = receive(pair.b);
+    std::this_thread::sleep_for(std::chrono::microseconds(150 * round));
+    pair.a.abort();
+    Ended const ended = came->wait();
+    if (!ended.kind) expect_patterns(ended.frames, {10, 4 << 20}, 1);  // whole, or not at all
+  }
+  EXPECT_TRUE(eventually([&] { return twin.used() == 0; }));
+}
+
+TEST_P(TransportDevice, CloseWaitsUntilTheFramesWereFetched) {
+  Pair pair(options());
+  (void)send(pair.a, mixed({10, 3 << 20}, "hd", 1));
+  auto const came = receive(pair.b);
+  auto const closed = close(pair.a);
+  Ended const ended = came->wait();
+  EXPECT_FALSE(ended.kind) << ended.what;
+  expect_patterns(ended.frames, {10, 3 << 20}, 1);
+  EXPECT_FALSE(closed->wait().kind);
+}
+
+TEST_P(TransportDevice, ALandingMakesTheMemory) {
+  TransportOptions with_landing = options();
+  with_landing.device_resource = nullptr;
+  with_landing.landing_on_device = true;
+  auto const asked = std::make_shared<std::atomic<int>>(0);
+  std::atomic<bool> usable{false};
+  with_landing.landing = [&, asked](Announced announced, Received landed) {
+    ++*asked;
+    Frames frames;
+    for (std::size_t i = 0; i < announced.sizes.size(); ++i) {
+      EXPECT_EQ(announced.kinds[i], FrameKind::device);
+      auto const block = std::make_shared<std::vector<std::byte>>(announced.sizes[i]);
+      frames.push_back(Buffer::borrow_device(*block, block, host_twin, [&] { return usable.load(); }));
+    }
+    landed(std::move(frames), nullptr);
+  };
+  Pair pair(with_landing);
+  expect_sent(pair.a, mixed({10, 2 << 20}, "hd", 1));
+  auto const came = receive(pair.b);
+  if (GetParam().path != Path::process) {
+    EXPECT_FALSE(came->there(200ms));  // somebody may still use the memory
+    EXPECT_EQ(*asked, 1);
+  }
+  usable = true;
+  expect_patterns(came->wait().frames, {10, 2 << 20}, 1);
+}
+
+TEST_P(TransportDevice, BodiesAboveTheWindowAreAnnouncedAsEver) {
+  TransportOptions narrow = options();
+  narrow.window_nbytes = 1000;
+  Pair pair(narrow);
+  for (unsigned i = 0; i < 5; ++i) {
+    (void)send(pair.a, mixed({3 << 20, 2 << 20, 900}, "hdh", i));
+    expect_patterns(expect_message(pair.b), {3 << 20, 2 << 20, 900}, i);
+  }
+}
+
+/// A pull that is done when the test says so is not to be had of the twin: that the message comes at once is.
+TEST_P(TransportDevice, WhoeverReceivesMayMakeTheMemory) {
+  TransportOptions by_reader = options();
+  by_reader.device_resource = nullptr;
+  by_reader.landing_on_device = by_reader.lands_when_received = true;
+  std::atomic<int> landings{0};
+  by_reader.landing = [&](Announced announced, Received landed) {
+    ++landings;
+    Frames frames;
+    for (std::uint64_t const nbytes : announced.sizes) frames.push_back(Buffer::allocate(nbytes, twin));
+    landed(std::move(frames), nullptr);
+  };
+  Pair pair(by_reader);
+  int lands = 0;
+  for (unsigned round = 0; round < 4; ++round) {
+    std::atomic<bool> usable{round % 2 == 0};
+    expect_sent(pair.a, mixed({10, 2 << 20, 5000}, "hdh", round));
+    Frames frames;
+    auto const end = std::chrono::steady_clock::now() + 10s;
+    std::thread later([&] {
+      std::this_thread::sleep_for(50ms);
+      usable = true;
+    });
+    for (bool there = false; !there && std::chrono::steady_clock::now() < end;) {
+      Told<bool> readable;
+      pair.b.when_readable([&] { readable.tell(true); });
+      readable.wait();
+      there = pair.b.try_receive(frames, [&](Announced const& announced) {
+        ++lands;
+        auto const block = std::make_shared<std::vector<std::byte>>(announced.sizes.at(0));
+        Frames made;
+        made.push_back(Buffer::borrow_device(*block, block, host_twin, [&] { return usable.load(); }));
+        return made;
+      });
+    }
+    later.join();
+    expect_patterns(frames, {10, 2 << 20, 5000}, round);
+    EXPECT_FALSE(pair.b.reads_device());
+  }
+  bool const reads = GetParam().exports && GetParam().path != Path::process;
+  EXPECT_EQ(lands, reads ? 4 : 0);
+  EXPECT_EQ(landings, reads || GetParam().path == Path::process ? 0 : 4);
+}
+
+TEST_P(TransportDevice, AReaderWithoutDeviceMemoryGetsHostMemory) {
+  if (GetParam().path == Path::process) return;
+  TransportOptions by_reader = options();
+  by_reader.lands_when_received = true;
+  Pair pair(by_reader);
+  expect_sent(pair.a, mixed({10, 2 << 20, 5000}, "hdh", 3));
+  Frames frames;
+  for (bool there = false; !there;) {
+    Told<bool> readable;
+    pair.b.when_readable([&] { readable.tell(true); });
+    if (!readable.wait()) break;
+    there = pair.b.try_receive(frames, [&](Announced const& announced) { return make_landing(announced.sizes, default_resource()); });
+  }
+  expect_patterns(frames, {10, 2 << 20, 5000}, 3);
+}
+
+// ── peers that lie ───────────────────────────────────────────────────────────────────────────────────────
+
+Hello taking_device() {
+  Hello said = hello();
+  said.kinds = 2;
+  said.exports = true;
+  said.host = HostIdentity::of_this_process();
+  return said;
+}
+
+struct DeviceLiar {
+  Twin twin;
+  Liar liar;
+  explicit DeviceLiar(TransportOptions options = options_for(Path::tcp)) : liar(with(options, twin), taking_device()) {}
+  static TransportOptions with(TransportOptions options, Twin& twin) {
+    options.device_resource = &twin;
+    return options;
+  }
+  [[nodiscard]] Record hear() const {
+    RecordReader reader({.nframes_most = 1000, .message_nbytes_most = 1 << 30, .kinds_most = 2});
+    while (!reader.complete()) {
+      auto const bytes = liar.raw.hear(1);
+      if (bytes.empty()) break;
+      (void)reader.feed(bytes);
+    }
+    return reader.complete() ? reader.take() : Record{};
+  }
+};
+
+TEST(TransportDevicePeers, MemoryThatCannotBeOpenedIsFetched) {
+  DeviceLiar peer;
+  auto const came = receive(peer.liar.connection);
+  ExportedMemory nobodys{.nbytes = 5000};  // of no process
+  peer.liar.raw.say({.type = RecordType::message, .follows = true, .number = 0, .sizes = {3, 5000}, .kinds = {FrameKind::plain, FrameKind::device}, .exported = {nobodys}});
+  peer.liar.raw.say("abc");
+  Record const fetch = peer.hear();
+  EXPECT_EQ(fetch.type, RecordType::fetch);
+  EXPECT_TRUE(fetch.unable);
+  EXPECT_EQ(fetch.number, 0u);
+  peer.liar.raw.say({.type = RecordType::device, .number = 0});
+  peer.liar.raw.say(pattern(5000, 4));
+  Ended const ended = came->wait();
+  ASSERT_EQ(ended.frames.size(), 2u) << ended.what;
+  EXPECT_TRUE(std::ranges::equal(ended.frames[1].bytes(), pattern(5000, 4)));
+  auto const decisions = peer.liar.connection.stats().decisions;
+  EXPECT_TRUE(std::ranges::any_of(decisions, [](Decision const& d) { return d.place == "device frames in" && d.reason.find("another process") != std::string::npos; }));
+}
+
+TEST(TransportDevicePeers, AFetchOfNothingEndsTheConnectionInWords) {
+  for (auto const type : {RecordType::fetch, RecordType::fetched, RecordType::device}) {
+    DeviceLiar peer;
+    auto const came = receive(peer.liar.connection);
+    peer.liar.raw.say({.type = type, .number = 3});
+    Ended const ended = came->wait();
+    EXPECT_EQ(ended.kind, ErrorKind::malformed);
+    EXPECT_NE(ended.what.find("message 3"), std::string::npos) << ended.what;
+  }
+}
+
+TEST(TransportDevicePeers, DeviceFramesBeforeTheyWereAskedForEndTheConnection) {
+  DeviceLiar peer;
+  peer.liar.raw.say({.type = RecordType::message, .follows = true, .number = 0, .sizes = {5000}, .kinds = {FrameKind::device}});
+  peer.liar.raw.say({.type = RecordType::device, .number = 0});
+  EXPECT_TRUE(peer.liar.raw.ended());
+}
+
+TEST(TransportDevicePeers, FetchedTwiceOrWithoutExportsEndsTheConnection) {
+  TransportOptions options = options_for(Path::tcp);
+  options.exports = false;
+  DeviceLiar peer(options);
+  (void)send(peer.liar.connection, mixed({10, 5000}, "hd"));
+  EXPECT_EQ(peer.hear().type, RecordType::message);
+  peer.liar.raw.say({.type = RecordType::fetched, .number = 0});
+  EXPECT_NE(expect_end(peer.liar.connection, ErrorKind::malformed).find("exported nothing"), std::string::npos);
+
+  DeviceLiar twice;
+  (void)send(twice.liar.connection, mixed({10, 5000}, "hd"));
+  EXPECT_EQ(twice.hear().exported.size(), 1u);
+  for (int i = 0; i < 2; ++i) twice.liar.raw.say({.type = RecordType::fetch, .number = 0});
+  EXPECT_NE(expect_end(twice.liar.connection, ErrorKind::malformed).find("no device frames to fetch"), std::string::npos);
+}
+
+TEST(TransportDevicePeers, WhatWasReadFromAPeerThatIsGoneIsDropped) {
+  // The peer lets go of its memory when it ends the connection: what is read after that may be anybody's.
+  TransportOptions options = options_for(Path::tcp);
+  auto const gate = std::make_shared<std::atomic<bool>>(false);
+  options.landing_on_device = true;
+  options.landing = [gate](Announced announced, Received landed) {
+    Frames frames;
+    for (std::uint64_t const nbytes : announced.sizes) {
+      auto const block = std::make_shared<std::vector<std::byte>>(nbytes);
+      frames.push_back(Buffer::borrow_device(*block, block, host_twin, [gate] { return gate->load(); }));
+    }
+    landed(std::move(frames), nullptr);
+  };
+  Liar liar(options, taking_device());
+  auto const memory = pattern(5000);
+  std::string why_not;
+  auto const exported = export_memory(memory, host_twin, why_not);
+  ASSERT_TRUE(exported);
+  auto const came = receive(liar.connection);
+  liar.raw.say({.type = RecordType::message, .follows = true, .number = 0, .sizes = {5000}, .kinds = {FrameKind::device}, .exported = {*exported}});
+  liar.raw.say({.type = RecordType::message, .follows = true, .number = 1, .sizes = {0}});  // unread bytes before the end
+  std::this_thread::sleep_for(50ms);
+  liar.raw.end();
+  *gate = true;
+  EXPECT_TRUE(came->wait().kind.has_value());
+}
+
+}  // namespace
+}  // namespace transload::test
