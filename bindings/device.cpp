@@ -81,6 +81,34 @@ nb::object host_view(nb::handle self) {
   });
 }
 
+/// `arrays`: tuples (pointer, n, itemsize, ordered).
+nb::object integer_bounds(nb::handle arrays, int device, std::uint64_t stream) {
+  return guarded([&] {
+    Ref const sequence = take(PySequence_Tuple(arrays.ptr()));
+    std::vector<Integers> asked;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(sequence.get()); ++i) {
+      unsigned long long pointer = 0;
+      unsigned long long n = 0;
+      unsigned itemsize = 0;
+      int ordered = 0;
+      if (PyArg_ParseTuple(PyTuple_GetItem(sequence.get(), i), "KKIp", &pointer, &n, &itemsize, &ordered) == 0) throw Raised{};
+      asked.push_back({reinterpret_cast<void const*>(pointer), static_cast<std::size_t>(n), itemsize, ordered != 0});
+    }
+    std::vector<IntegerBounds> found;
+    {
+      Released const released;
+      StreamHandle const producer = stream;
+      found = bounds_of(asked, device, {&producer, 1});
+    }
+    Ref const list = take(PyList_New(0));
+    for (IntegerBounds const& bounds : found) {
+      Ref const row = take(Py_BuildValue("(LLO)", static_cast<long long>(bounds.least), static_cast<long long>(bounds.most), bounds.ascending ? Py_True : Py_False));
+      check(PyList_Append(list.get(), row.get()));
+    }
+    return Ref::borrow(list.get());
+  });
+}
+
 nb::object window(DeviceMemory const& self, std::uint64_t offset, std::uint64_t nbytes) {
   return guarded([&] {
     expects(offset <= self.nbytes && nbytes <= self.nbytes - offset, ErrorKind::malformed,
@@ -154,6 +182,9 @@ void bind_device(nb::module_& module) {
       "Hands over Python's half: `allocate(nbytes, device)` and `memory_of(object)`.");
   module.def("device_of", [](std::uint64_t pointer) { return guarded([&] { return take(PyLong_FromLong(device_of(reinterpret_cast<void const*>(pointer)))); }); }, nb::arg("pointer"),
              nb::sig("def device_of(pointer: int) -> int"), "The device of this address; -1 for host memory.");
+  module.def("integer_bounds", &integer_bounds, nb::arg("arrays"), nb::arg("device"), nb::arg("stream") = 0,
+             nb::sig("def integer_bounds(arrays: collections.abc.Iterable[tuple[int, int, int, bool]], device: int, stream: int = 0) -> list[tuple[int, int, bool]]"),
+             "Least, greatest and whether they ascend (where that is asked) of signed integers in memory of a device: (pointer, n, itemsize, ordered) each.");
   module.def("current_device", [] { return guarded([&] { return take(PyLong_FromLong(current_device())); }); }, nb::sig("def current_device() -> int"), "The thread's current device.");
   module.def(
       "staging_stats",

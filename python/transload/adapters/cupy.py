@@ -84,7 +84,7 @@ def _decode_sparse(value: Any) -> Any:
 
         xp = np
     need(all(type(array) is xp.ndarray for array in arrays), "the arrays of a sparse matrix do not lie in one kind of memory")
-    _look_at(form, shape, arrays, xp)
+    _look_at(form, shape, arrays, arrays[0].data.device_id if on_gpu else _core.HOST_TWIN)
     cls = getattr(sparse, name)
     if not on_gpu:
         charge(sum(array.nbytes for array in arrays[1:] if array.itemsize > 4))  # SciPy makes shorter ones of them
@@ -100,7 +100,7 @@ def _decode_sparse(value: Any) -> Any:
     return matrix
 
 
-def _look_at(form: str, shape: tuple[int, int], arrays: tuple[Any, ...], xp: Any) -> None:
+def _look_at(form: str, shape: tuple[int, int], arrays: tuple[Any, ...], device: int) -> None:
     """Refuse indices that point outside of the matrix: the kernels follow them as they are, and know neither strides nor bytes in another order."""
     data, *rest = arrays
     need(all(array.flags.c_contiguous for array in arrays), "an array of a sparse matrix is not contiguous")
@@ -110,22 +110,31 @@ def _look_at(form: str, shape: tuple[int, int], arrays: tuple[Any, ...], xp: Any
         (offsets,) = rest
         need(data.ndim == 2 and len(data) == len(offsets), "diagonals and offsets do not fit")
         reach = min(sum(shape) + 1, np.iinfo(offsets.dtype).max)
-        need(len(offsets) == 0 or bool((offsets.min() >= -reach) & (offsets.max() <= reach)), "a diagonal far outside of the matrix")
+        ((least, most, _),) = _bounds([offsets], device)
+        need(len(offsets) == 0 or -reach <= least <= most <= reach, "a diagonal far outside of the matrix")
         return
     need(data.ndim == 1, "the data of a sparse matrix have one dimension")
     if form == "coo":
         row, col = rest
         need(len(data) == len(row) == len(col), "data and indices do not fit")
-        limits = [(row, shape[0]), (col, shape[1])]
+        found = _bounds([row, col], device)
+        limits = shape
     else:
         indices, indptr = rest
         major, minor = shape if form == "csr" else shape[::-1]
         need(len(data) == len(indices) and len(indptr) == major + 1 and indices.dtype == indptr.dtype, "data and indices do not fit")
-        fits = (indptr[:1] == 0) & (indptr[-1:] == len(indices)) & (indptr[1:] >= indptr[:-1]).all()
-        need(bool(fits.all()), "the index pointers of a sparse matrix")
-        limits = [(indices, minor)]
-    for index, most in limits:
-        need(len(index) == 0 or bool((index.min() >= 0) & (index.max() <= min(most - 1, np.iinfo(index.dtype).max))), "an index outside of the matrix")
+        *found, (first, last, ascending) = _bounds([indices, indptr], device, ordered=indptr)
+        need(ascending and first == 0 and last == len(indices), "the index pointers of a sparse matrix")
+        limits = (minor,)
+    for (least, most, _), length in zip(found, limits, strict=True):
+        need(most < least or (least >= 0 and most < length), "an index outside of the matrix")
+
+
+def _bounds(arrays: list[Any], device: int, ordered: Any = None) -> list[tuple[int, int, bool]]:
+    """Return least, greatest and whether they ascend (asked of `ordered`) of arrays of integers, in one pass over a GPU's memory."""
+    on_host = device == _core.HOST_TWIN
+    runs = [(a.ctypes.data if on_host else a.data.ptr, len(a), a.itemsize, a is ordered) for a in arrays]
+    return _core.integer_bounds(runs, device, 0 if on_host else sys.modules["cupy"].cuda.get_current_stream().ptr)
 
 
 register_named([f"cupyx.scipy.sparse._{name[:3]}:{name}" for name in _CLASSES], "cupyx.sparse", _encode_sparse, _decode_sparse)

@@ -31,6 +31,8 @@ void to_device(std::span<Copy const>, int, std::span<StreamHandle const>) { no_c
 
 void on_device(std::span<Copy const>, int, std::span<StreamHandle const>) { no_cuda(); }
 
+std::vector<IntegerBounds> bounds_of(std::span<Integers const>, int, std::span<StreamHandle const>) { no_cuda(); }
+
 Fence fence_after(int, std::span<StreamHandle const>) { no_cuda(); }
 
 std::unique_ptr<Slots> slots(int) { no_cuda(); }

@@ -2,12 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <vector>
 
 #include "staging.hpp"
+#include "transload/base/error.hpp"
 #include "transload/memory/cuda.hpp"
 #include "transload/memory/ring.hpp"
 
@@ -43,6 +45,29 @@ bool may_have_devices() noexcept {
   char const* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (visible != nullptr && (std::string_view(visible).empty() || std::string_view(visible).starts_with("-") || std::string_view(visible) == "NoDevFiles")) return false;
   return ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/dev/dxg", F_OK) == 0;
+}
+
+namespace {
+
+template <class T>
+IntegerBounds bounds_here(Integers const& array) {
+  std::span const values(static_cast<T const*>(array.values), array.n);
+  if (values.empty()) return {.least = 0, .most = -1};
+  auto const [least, most] = std::ranges::minmax_element(values);
+  return {.least = *least, .most = *most, .ascending = !array.ordered || std::ranges::is_sorted(values)};
+}
+
+}  // namespace
+
+std::vector<IntegerBounds> bounds_of(std::span<Integers const> arrays, int device, std::span<StreamHandle const> producers) {
+  for (Integers const& array : arrays) {
+    expects(array.itemsize == 4 || array.itemsize == 8, ErrorKind::unsupported, [&] { return cat("integers of ", array.itemsize, " bytes"); });
+    expects(reinterpret_cast<std::uintptr_t>(array.values) % array.itemsize == 0, ErrorKind::malformed, "integers at an address that is no multiple of their size");
+  }
+  if (device != host_twin) return staging::bounds_of(arrays, device, producers);
+  std::vector<IntegerBounds> found;
+  for (Integers const& array : arrays) found.push_back(array.itemsize == 4 ? bounds_here<std::int32_t>(array) : bounds_here<std::int64_t>(array));
+  return found;
 }
 
 Fence fence_after(int device, std::span<StreamHandle const> producers) {

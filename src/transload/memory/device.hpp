@@ -46,6 +46,23 @@ void copy_on_device(std::span<Copy const> copies, int device, std::span<StreamHa
 /// @throws as the copies.
 [[nodiscard]] Fence fence_after(int device, std::span<StreamHandle const> producers = {});
 
+/// Signed integers in a device's memory.
+struct Integers {
+  void const* values = nullptr;  ///< at a multiple of `itemsize`
+  std::size_t n = 0;
+  unsigned itemsize = 4;  ///< bytes: 4 or 8
+  bool ordered = false;   ///< whether they ascend is asked, too
+};
+struct IntegerBounds {
+  std::int64_t least = 0;  ///< of none: 0
+  std::int64_t most = 0;   ///< of none: -1
+  bool ascending = true;   ///< none is less than the one before; where that was asked
+};
+/// Looks at all of each array, in one pass for all, when the work that `producers` were given so far is done.
+///
+/// @throws as the copies; Error{malformed} for an address that is no multiple of the item's size.
+[[nodiscard]] std::vector<IntegerBounds> bounds_of(std::span<Integers const> arrays, int device, std::span<StreamHandle const> producers = {});
+
 /// The device of a pointer into GPU memory, -1 for host memory, pinned or not.
 ///
 /// @throws Error{unsupported} without CUDA.

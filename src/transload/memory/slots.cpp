@@ -6,13 +6,12 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "cuda_calls.hpp"
+#include "kept.hpp"
 #include "staging.hpp"
 #include "transload/memory/ring.hpp"
 
@@ -25,32 +24,6 @@ constexpr unsigned pinned_rings_most = 32;
 
 std::atomic<std::size_t> pinned_kept{0};
 std::atomic<std::uint64_t> unpinned{0};
-
-/// What is made once and given from hand to hand, for each device. Leaked: the driver is gone before static objects are.
-template <class T>
-class Kept {
- public:
-  [[nodiscard]] static Kept& of_process() {
-    static auto* const kept = new Kept;
-    return *kept;
-  }
-  [[nodiscard]] bool take(int device, T& one) {
-    std::lock_guard const lock(mutex_);
-    auto& idle = idle_[device];
-    if (idle.empty()) return false;
-    one = idle.back();
-    idle.pop_back();
-    return true;
-  }
-  void give_back(int device, T one) noexcept {
-    std::lock_guard const lock(mutex_);
-    idle_[device].push_back(one);
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<int, std::vector<T>> idle_;
-};
 
 /// Stream, events and memory of one ring.
 struct Equipment {

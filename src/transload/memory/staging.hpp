@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "transload/memory/device.hpp"
 #include "transload/memory/ipc.hpp"
@@ -18,6 +19,7 @@ void to_host(std::span<Copy const> copies, int device, std::span<StreamHandle co
 void to_device(std::span<Copy const> copies, int device, std::span<StreamHandle const> producers);
 void on_device(std::span<Copy const> copies, int device, std::span<StreamHandle const> producers);
 
+[[nodiscard]] std::vector<IntegerBounds> bounds_of(std::span<Integers const> arrays, int device, std::span<StreamHandle const> producers);
 [[nodiscard]] Fence fence_after(int device, std::span<StreamHandle const> producers);
 
 /// The slots of a staging ring, and a stream for their copies, which end in the order in which they began.
