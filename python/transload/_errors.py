@@ -8,7 +8,7 @@ class Error(Exception):
 
 
 class Unsupported(Error, NotImplementedError):
-    """No allowed family takes the object; the text says where in the object and why."""
+    """No allowed family takes the object, or this process cannot rebuild it; the text says where in the object and why."""
 
 
 class Malformed(Error, ValueError):

@@ -212,6 +212,8 @@ def deserialize(
         For bytes that are not what the format says.
     Untrusted
         For names that are not trusted, before anything is built.
+    Unsupported
+        For an object that this process cannot have: a GPU's memory without a GPU, a library that is not here.
 
     Examples
     --------

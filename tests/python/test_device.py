@@ -564,6 +564,61 @@ def test_tensors_that_lie_are_refused(how):
         transload.loads(transload.dumps(Tensor(memory(content(80)), *TENSORS[how]), ("host",)), device="host")
 
 
+@BOTH
+def test_what_numpy_has_not_is_unsupported_in_host_memory(families):
+    message = transload.serialize({"x": [Tensor(memory(content(80)), "bfloat16", (40,), (1,), False)]}, families)
+    with pytest.raises(transload.Unsupported, match=r"^obj\['x'\]\[0\]: adapter test.tensor: NumPy has no bfloat16"):
+        transload.deserialize(message, device="host")
+
+
+class Fails:
+    """Its adapter raises what it is given."""
+
+    def __init__(self, how):
+        self.how = how
+
+
+FAILURES = {
+    "missing": (ModuleNotFoundError("No module named 'cupy'"), transload.Unsupported, "ModuleNotFoundError: No module named 'cupy'"),
+    "not implemented": (NotImplementedError("not on this one"), transload.Unsupported, "NotImplementedError: not on this one"),
+    "unsupported": (transload.Unsupported("no such dtype"), transload.Unsupported, "no such dtype"),
+    "exhausted": (transload.Exhausted("no room"), transload.Exhausted, "^no room"),
+    "value": (ValueError("a shape"), transload.Malformed, "ValueError: a shape"),
+    "other": (RuntimeError("something"), transload.Malformed, "RuntimeError: something"),
+}
+
+
+def fail(how):
+    raise FAILURES[how][0]
+
+
+transload.register(Fails, name="test.fails", encode=lambda fails: fails.how, decode=fail)
+
+
+@pytest.mark.parametrize("how", FAILURES)
+def test_what_an_adapter_cannot_do_here_is_unsupported_and_what_it_refuses_malformed(how):
+    error, kind, words = FAILURES[how]
+    with pytest.raises(kind, match=words) as caught:
+        transload.loads(transload.dumps({"a": [Fails(how)]}, ("host",)))
+    assert type(caught.value) is kind
+    if kind is not transload.Exhausted:
+        assert "obj['a'][0]" in str(caught.value) and "adapter test.fails" in str(caught.value) and caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("adapter", ["cupy", "numba", "rmm", "torch"])
+def test_libraries_that_the_receiver_lacks_are_named(adapter, monkeypatch):
+    import importlib
+
+    for name in [adapter, *(name for name in sys.modules if name.startswith(f"{adapter}."))]:
+        monkeypatch.setitem(sys.modules, name, None)
+    module = importlib.import_module(f"transload.adapters.{adapter}")
+    there = _core.DeviceMemory(4096, 80, 5, None)
+    value = {"rmm": there, "torch": (there, "float64", (10,), (1,), False)}.get(adapter, (there, np.dtype("f8"), (10,)))
+    decode = module._decode_array if adapter == "cupy" else module._decode
+    with pytest.raises(transload.Unsupported, match=rf"{adapter}.*device=.host."):
+        decode(value)
+
+
 def test_numba_views_that_show_little_of_their_memory_are_made_compact(monkeypatch):
     import types
 
