@@ -12,7 +12,7 @@ from ._core import FORMAT_VERSION, DeviceMemory, __version__, built_with_cuda, d
 from ._errors import Disconnected, Error, Exhausted, Failed, Malformed, Unsupported, Untrusted
 from ._files import load, save
 from ._message import Message, deserialize, dumps, loads, serialize
-from ._registry import register, register_lazy
+from ._registry import register, register_array, register_lazy
 from ._trust import is_strict, strict, trust, trusted_names
 
 if _TYPE_CHECKING:
@@ -56,6 +56,7 @@ __all__ = [
     "load",
     "loads",
     "register",
+    "register_array",
     "register_lazy",
     "save",
     "serialize",
