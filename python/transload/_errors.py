@@ -11,6 +11,10 @@ class Unsupported(Error, NotImplementedError):
     """No allowed family takes the object, or this process cannot rebuild it; the text says where in the object and why."""
 
 
+class Unsendable(Unsupported):
+    """What an adapter raises for an object that means nothing in another process: no family takes it, pickle neither."""
+
+
 class Malformed(Error, ValueError):
     """The bytes are not what their format says; the text names the field and its offset. Drop the message."""
 

@@ -25,7 +25,8 @@ def register(cls: type[T], *, name: str, encode: Callable[[T], Any], decode: Cal
         top-level module of `cls` lets a receiver load a lazy adapter by it.
     encode : callable
         ``encode(obj)`` returns any value that transload can encode: arrays in it travel as frames. Raise NotImplementedError for an object
-        that the adapter only half knows; it is then written by its reduce method.
+        that the adapter only half knows; it is then written by its reduce method. Raise `Unsendable` for one that means
+        nothing in another process; no other way is tried.
     decode : callable
         ``decode(value)`` returns the object. It gets whatever the bytes say: check it.
 
