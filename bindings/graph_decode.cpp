@@ -1167,7 +1167,7 @@ class Decoder {
     if (!options_.device && !here && device_count() == 0) {
       raise(ErrorKind::unsupported, cat(place_in_object(bytes_, header_, at), ": memory of a GPU, and no GPU can be used here; device=\"host\" leaves it in host memory"));
     }
-    Ref memory = incoming_.device_payload(p, options_.device ? *options_.device : here ? host_twin : current_device());
+    Ref memory = incoming_.device_payload(p, options_.device || here ? options_.device : current_device());
     if (!readonly) return memory;
     DeviceMemory const& whole = *as_device_memory(memory.get());
     return to_python({.pointer = whole.pointer, .nbytes = whole.nbytes, .device = whole.device, .stream = whole.stream, .readonly = true, .owner = Ref::borrow(memory.get())});
