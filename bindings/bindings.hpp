@@ -10,6 +10,7 @@ void bind_bounds(nanobind::module_& module);
 void bind_container(nanobind::module_& module);
 void bind_dask_codec(nanobind::module_& module);
 void bind_device(nanobind::module_& module);
+void bind_dlpack(nanobind::module_& module);
 void bind_graph(nanobind::module_& module);
 void bind_memory(nanobind::module_& module);
 void bind_process(nanobind::module_& module);

@@ -371,7 +371,6 @@ std::size_t Incoming::join(Place const& place) {
   bool readonly = false;
   for (std::uint32_t f = 0; f < place.nframes; ++f) {
     Frame const& piece = frames_[place.frame + f];
-    expects(!piece.device, ErrorKind::unsupported, [&] { return cat("frame ", place.frame + f, ": a GPU's memory, and other frames of the same payload are in host memory"); });
     adjacent = adjacent && piece.data == frames_[place.frame].data + total;
     readonly = readonly || piece.readonly;
     total += piece.nbytes;
@@ -427,20 +426,103 @@ Payload Incoming::payload(std::uint64_t p, bool writable, std::size_t align) {
 
 bool Incoming::came_in_host_memory(std::uint64_t p) const {
   Place const& place = header_.layout.places.at(p);
-  return place.nframes == 0 || !frames_[place.frame].device;
+  return std::none_of(frames_.begin() + place.frame, frames_.begin() + place.frame + place.nframes, [](Frame const& piece) { return static_cast<bool>(piece.device); });
 }
 
-Ref Incoming::device_payload(std::uint64_t p, int device) {
+Ref Incoming::device_payload(std::uint64_t p, std::optional<int> device) {
   expects(p < header_.layout.places.size(), ErrorKind::malformed,
           [&] { return cat("payload ", p, " of ", header_.layout.places.size()); });
   Place const& place = header_.layout.places[p];
   expects(header_.sizes[p].device, ErrorKind::malformed, [&] { return cat("payload ", p, " is host memory, where a GPU's is needed"); });
-  if (place.nframes == 0) return to_python({.pointer = 0, .nbytes = 0, .device = device, .stream = 0, .readonly = false, .owner = Ref::borrow(Py_None)});
-  if (!brought_ && came_in_host_memory(p)) bring_to(device);
-  expects(place.nframes == 1 || joined_[place.frame] != 0, ErrorKind::unsupported, [&] { return cat("payload ", p, " is split over ", place.nframes, " frames of a GPU's memory"); });
+  if (place.nframes == 0) return to_python({.pointer = 0, .nbytes = 0, .device = device.value_or(host_twin), .stream = 0, .readonly = false, .owner = Ref::borrow(Py_None)});
+  if (!gathered_) gather(device == host_twin);
+  if (!brought_ && came_in_host_memory(p)) bring_to(device.value());
   Frame const& frame = frames_[place.nframes == 1 ? place.frame : joined_[place.frame]];
   DeviceMemory const& whole = *as_device_memory(frame.device.get());
   return to_python({.pointer = whole.pointer + place.offset, .nbytes = place.nbytes, .device = whole.device, .stream = whole.stream, .readonly = whole.readonly, .owner = Ref::borrow(frame.device.get())});
+}
+
+/// Makes one piece of memory of every payload that lies, wholly or in part, on a device: there, or in host memory (`to_host`).
+void Incoming::gather(bool to_host) {
+  gathered_ = true;
+  std::map<int, DeviceCopies> down, across, up;
+  std::vector<Ref> sources;  // until they were copied
+  for (std::size_t p = 0; p < header_.sizes.size(); ++p) {
+    Place const& place = header_.layout.places[p];
+    if (!header_.sizes[p].device || came_in_host_memory(p) || (place.nframes > 1 && joined_[place.frame] != 0)) continue;
+    std::span const pieces(&frames_[place.frame], place.nframes);
+    auto const memory_of = [](Frame const& piece) { return piece.device ? as_device_memory(piece.device.get()) : nullptr; };
+    int const home = memory_of(*std::find_if(pieces.begin(), pieces.end(), memory_of))->device;
+    if (place.nframes == 1 && (!to_host || home == host_twin)) continue;
+    std::uint64_t total = 0;
+    for (Frame const& piece : pieces) total += piece.nbytes;
+
+    Frame whole;
+    whole.nbytes = total;
+    whole.held = true;
+    if (!to_host) whole.device = adjacent_on_device(pieces);
+    if (!whole.device) {
+      DeviceMemory memory;
+      if (to_host) {
+        std::byte* data = nullptr;
+        auto keeper = std::make_shared<Keeper>(Keeper::allocate(total, data));
+        whole.exporter = make_exporter(std::move(keeper), data, total, false);
+        whole.data = data;
+        memory = {.pointer = reinterpret_cast<std::uintptr_t>(data), .nbytes = total, .device = host_twin, .stream = 0, .readonly = false, .owner = Ref::borrow(whole.exporter.get())};
+      } else {
+        memory = allocate_on_device(total, home);
+        across[home].wait_for(memory.stream);
+        up[home].wait_for(std::exchange(memory.stream, 0));
+      }
+      auto* to = static_cast<std::byte*>(memory.data());
+      for (std::size_t f = 0; f < pieces.size(); to += pieces[f].nbytes, ++f) {
+        DeviceMemory const* const from = memory_of(pieces[f]);
+        if (from == nullptr && to_host) {
+          if (pieces[f].nbytes != 0) std::memcpy(to, pieces[f].data, pieces[f].nbytes);
+          continue;
+        }
+        expects(to_host || from == nullptr || from->device == home, ErrorKind::unsupported,
+                [&] { return cat("frame ", place.frame + f, ": memory of device ", from->device, ", and other frames of the same payload are on device ", home); });
+        DeviceCopies& moving = from == nullptr ? up[home] : to_host ? down[from->device] : across[home];
+        if (from != nullptr) moving.wait_for(from->stream);
+        moving.copies.push_back({.to = to, .from = from == nullptr ? pieces[f].data : static_cast<std::byte const*>(from->data()), .nbytes = pieces[f].nbytes});
+        sources.push_back(Ref::borrow(pieces[f].device.get()));
+      }
+      whole.device = to_python(std::move(memory));
+      ++copies_;
+    }
+    if (place.nframes == 1) {
+      frames_[place.frame] = std::move(whole);
+    } else {
+      frames_.push_back(std::move(whole));
+      joined_[place.frame] = static_cast<std::uint32_t>(frames_.size() - 1);
+    }
+  }
+  Released const released;  // the frames hold their memory
+  for (auto const& [device, moving] : down) copy_to_host(moving.copies, device, moving.streams);
+  for (auto const& [device, moving] : across) {
+    if (!moving.copies.empty()) copy_on_device(moving.copies, device, moving.streams);
+  }
+  for (auto const& [device, moving] : up) {
+    if (!moving.copies.empty()) copy_to_device(moving.copies, device, moving.streams);
+  }
+}
+
+/// Pieces that lie one behind the other in a device's memory, all written by one stream, as one; null where they do not.
+Ref Incoming::adjacent_on_device(std::span<Frame const> pieces) {
+  DeviceMemory const* const first = pieces.front().device ? as_device_memory(pieces.front().device.get()) : nullptr;
+  if (first == nullptr) return {};
+  std::uint64_t total = 0;
+  bool readonly = false;
+  Ref owners = take(PyTuple_New(static_cast<Py_ssize_t>(pieces.size())));
+  for (std::size_t f = 0; f < pieces.size(); ++f) {
+    DeviceMemory const* const piece = pieces[f].device ? as_device_memory(pieces[f].device.get()) : nullptr;
+    if (piece == nullptr || piece->device != first->device || piece->stream != first->stream || piece->pointer != first->pointer + total) return {};
+    readonly = readonly || piece->readonly;
+    total += piece->nbytes;
+    check(PyTuple_SetItem(owners.get(), static_cast<Py_ssize_t>(f), Ref::borrow(pieces[f].device.get()).release()));
+  }
+  return to_python({.pointer = first->pointer, .nbytes = total, .device = first->device, .stream = first->stream, .readonly = readonly, .owner = std::move(owners)});
 }
 
 /// Brings all device frames that lie in host memory to `device`, or lends them as they are to its host twin.
@@ -449,7 +531,7 @@ void Incoming::bring_to(int device) {
   DeviceCopies moving;
   for (std::size_t p = 0; p < header_.sizes.size(); ++p) {
     Place const& place = header_.layout.places[p];
-    if (!header_.sizes[p].device || place.nframes == 0 || frames_[place.frame].device) continue;
+    if (!header_.sizes[p].device || place.nframes == 0 || !came_in_host_memory(p)) continue;
     Frame& frame = frames_[place.nframes == 1 ? place.frame : join(place)];
     if (frame.device) continue;
     if (device == host_twin) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -78,10 +79,13 @@ class Incoming {
   /// read-only frame, or when it lies off `align` (a power of two). A copy of the pack serves all its payloads.
   [[nodiscard]] Payload payload(std::uint64_t p, bool writable, std::size_t align);
 
-  /// Payload `p`, of a GPU's memory, as DeviceMemory: where it is, or on `device` when it came in host memory: then all such frames are brought
-  /// there by one pass. `host_twin` leaves those where they are.
-  [[nodiscard]] Ref device_payload(std::uint64_t p, int device);
-  /// Whether payload `p`, of a GPU's memory, came in host memory.
+  /// Payload `p`, of a GPU's memory, as DeviceMemory. What came in host memory is brought to `device`, all such frames by one pass; what lies on a device
+  /// stays there, and one that is split over frames is joined there. `host_twin`: all is in host memory, what lies on a device in a copy.
+  ///
+  /// @param device needed where the payload came in host memory.
+  /// @throws Error{unsupported} for a payload whose frames lie on several devices, unless it goes to host memory.
+  [[nodiscard]] Ref device_payload(std::uint64_t p, std::optional<int> device);
+  /// Whether payload `p`, of a GPU's memory, came in host memory, all of it.
   [[nodiscard]] bool came_in_host_memory(std::uint64_t p) const;
 
   [[nodiscard]] std::uint64_t copies() const noexcept { return copies_; }
@@ -102,12 +106,15 @@ class Incoming {
   void own(Frame& frame);
   std::size_t join(Place const& place);
   void bring_to(int device);
+  void gather(bool to_host);
+  [[nodiscard]] static Ref adjacent_on_device(std::span<Frame const> pieces);
 
   Header const& header_;
   std::vector<Frame> frames_;
   std::vector<std::uint32_t> joined_;  ///< index of a split payload's joined frame by its first frame; 0: not joined yet
   std::uint64_t copies_ = 0;
-  bool brought_ = false;  ///< frames of a GPU's memory are where they are wanted
+  bool brought_ = false;   ///< device payloads that came in host memory are where they are wanted
+  bool gathered_ = false;  ///< likewise those that lie on a device, each in one piece
 };
 
 /// A 1-D memoryview of bytes that `keeper` holds.

@@ -51,7 +51,7 @@ struct DecodeOptions {
   bool host = true;     ///< allow family host; else only a pickle of the whole object, or an error
   bool names = false;   ///< names that are not trusted are imported and used as the bytes say: whoever sent them is trusted
   bool pickle = false;  ///< allow family pickle: pickles are run; implies `names`
-  std::optional<int> device = {};  ///< where a GPU's memory goes; nothing: the current device. `host_twin`: it stays in host memory
+  std::optional<int> device = {};  ///< where a GPU's memory goes that came in host memory; nothing: the current device. `host_twin`: all of it comes to host memory
   std::optional<std::uint64_t> most_nbytes = {};  ///< that compressed frames may claim together; nothing: the machine's memory
 };
 

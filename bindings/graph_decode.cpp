@@ -1167,7 +1167,7 @@ class Decoder {
     if (!options_.device && !here && device_count() == 0) {
       raise(ErrorKind::unsupported, cat(place_in_object(bytes_, header_, at), ": memory of a GPU, and no GPU can be used here; device=\"host\" leaves it in host memory"));
     }
-    Ref memory = incoming_.device_payload(p, options_.device ? *options_.device : here ? host_twin : current_device());
+    Ref memory = incoming_.device_payload(p, options_.device || here ? options_.device : current_device());
     if (!readonly) return memory;
     DeviceMemory const& whole = *as_device_memory(memory.get());
     return to_python({.pointer = whole.pointer, .nbytes = whole.nbytes, .device = whole.device, .stream = whole.stream, .readonly = true, .owner = Ref::borrow(memory.get())});
@@ -1516,7 +1516,8 @@ class Decoder {
 
   static constexpr std::size_t most_words = 2000;  // bytes of another's error text
 
-  /// What a class or function of this process said to the values in the bytes: malformed, with its own error as the cause.
+  /// What a class or function of this process said to the values in the bytes, with its own error as the cause: unsupported where it cannot do here
+  /// what they ask for, or a module is missing; else malformed.
   /// Apart, as the next few: texts of errors would take stack at every level of nesting.
   [[noreturn, gnu::noinline]] void failed(std::size_t at, char const* what) const { failed(at, std::string(what)); }
 
@@ -1530,20 +1531,27 @@ class Decoder {
     if (trace != nullptr) PyException_SetTraceback(value, trace);
     Ref const hold_type(type), hold_trace(trace);
     Ref cause(value);
-    PyObject* const malformed = dict_get(globals().errors, take(PyUnicode_FromString("malformed")).get());
+    auto const error_class = [](char const* kind) { return dict_get(globals().errors, take(PyUnicode_FromString(kind)).get()); };
+    PyObject* const malformed = error_class("malformed");
     // One of ours from further down already says where.
     if (PyErr_GivenExceptionMatches(cause.get(), malformed) != 0) {
       PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(cause.get())), cause.get());
       throw Raised{};
     }
+    PyObject* const unsupported = error_class("unsupported");
+    bool const ours = PyErr_GivenExceptionMatches(cause.get(), unsupported) != 0;
+    bool const cannot = ours || PyErr_GivenExceptionMatches(cause.get(), PyExc_NotImplementedError) != 0 || PyErr_GivenExceptionMatches(cause.get(), PyExc_ImportError) != 0;
     Ref const said(PyObject_Str(cause.get()));
     if (!said) PyErr_Clear();
     std::string words = said ? lossy_utf8(said.get()) : std::string("?");
     if (words.size() > most_words) words = cat(words.substr(0, most_words), "…");  // it may quote the bytes
-    std::string const text = cat("header byte ", at, " (", place_in_object(bytes_, header_, at), "): ", what, ": ", type_name(cause.get()), ": ", words);
-    Ref const error = take(PyObject_CallFunctionObjArgs(malformed, lossy_str(text).get(), nullptr));
+    if (!ours) words = cat(type_name(cause.get()), ": ", words);
+    std::string const where = place_in_object(bytes_, header_, at);
+    std::string const text = cannot ? cat(where, ": ", what, ": ", words) : cat("header byte ", at, " (", where, "): ", what, ": ", words);
+    PyObject* const cls = cannot ? unsupported : malformed;
+    Ref const error = take(PyObject_CallFunctionObjArgs(cls, lossy_str(text).get(), nullptr));
     PyException_SetCause(error.get(), cause.release());
-    PyErr_SetObject(malformed, error.get());
+    PyErr_SetObject(cls, error.get());
     throw Raised{};
   }
 

@@ -893,6 +893,7 @@ class Encoder {
     Ref value = Ref(PyObject_CallFunctionObjArgs(info.hook.get(), o, nullptr));
     if (!value) {
       if (!PyErr_ExceptionMatches(PyExc_NotImplementedError)) annotate(at);
+      if (PyErr_ExceptionMatches(dict_get(globals().errors, str("unsendable").get()))) refused(at);
       std::string const reason = cat("adapter ", utf8(info.wire_name.get()), ": ", error_text());
       ClassInfo generic;
       generic.cls = Ref::borrow(info.cls.get());
@@ -1522,6 +1523,17 @@ class Encoder {
       return "an error without a text";
     }
     return lossy_utf8(text.get());
+  }
+
+  /// An adapter has the last word on the object: its error, with the place in front.
+  [[noreturn, gnu::noinline]] static void refused(Step const* at) {
+    PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    Ref const hold_type(type), hold_value(value), hold_trace(trace);
+    Ref const said = take(PyObject_Str(value));
+    PyErr_SetObject(type, lossy_str(cat(path(at), ": ", lossy_utf8(said.get()))).get());
+    throw Raised{};
   }
 
   /// Adds to the error that is set where in the object it happened, and throws on.

@@ -20,6 +20,7 @@ NB_MODULE(_core, module) {
   transload::py::bind_graph(module);
   transload::py::bind_dask_codec(module);
   transload::py::bind_device(module);
+  transload::py::bind_dlpack(module);
   transload::py::bind_checks(module);
   transload::py::bind_container(module);
   transload::py::bind_memory(module);

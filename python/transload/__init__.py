@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from . import _defaults, _gpu, _process
 from ._core import FORMAT_VERSION, DeviceMemory, __version__, built_with_cuda, device_count
-from ._errors import Disconnected, Error, Exhausted, Failed, Malformed, Unsupported, Untrusted
+from ._errors import Disconnected, Error, Exhausted, Failed, Malformed, Unsendable, Unsupported, Untrusted
 from ._files import load, save
 from ._message import Message, deserialize, dumps, loads, serialize
-from ._registry import register, register_lazy
+from ._registry import register, register_array, register_lazy
 from ._trust import is_strict, strict, trust, trusted_names
 
 if _TYPE_CHECKING:
@@ -28,7 +28,7 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-for _class in (Error, Unsupported, Malformed, Untrusted, Exhausted, Disconnected, Failed, Message):
+for _class in (Error, Unsupported, Unsendable, Malformed, Untrusted, Exhausted, Disconnected, Failed, Message):
     _class.__module__ = "transload"
 del _class, _defaults, _process
 
@@ -44,6 +44,7 @@ __all__ = [
     "Malformed",
     "Message",
     "StoredFrame",
+    "Unsendable",
     "Unsupported",
     "Untrusted",
     "__version__",
@@ -56,6 +57,7 @@ __all__ = [
     "load",
     "loads",
     "register",
+    "register_array",
     "register_lazy",
     "save",
     "serialize",

@@ -17,8 +17,10 @@ def _importer(*modules: str) -> None:
 _tables.trusted.update(NAMES)
 for _module in ("lightgbm", "numpy", "pandas", "pyarrow", "sklearn", "treelite"):
     register_lazy(_module, lambda module=_module: _importer(module))  # type: ignore[misc]
-for _module, _adapters in {"cupy": "cupy", "cupyx": "cupy", "numba": "numba", "rmm": "rmm", "torch": "torch"}.items():
-    register_lazy(_module, lambda adapters=_adapters: _importer(adapters))  # type: ignore[misc]
+for _module in ("cupy", "cupyx", "cupy_backends"):
+    register_lazy(_module, lambda: _importer("cupy", "cupy_state"))
+for _module in ("numba", "rmm", "torch"):
+    register_lazy(_module, lambda module=_module: _importer(module))  # type: ignore[misc]
 register_lazy("dateutil", lambda: _importer("pandas"))
 register_lazy("scipy", lambda: _importer("scipy", "scipy_spatial", "scipy_interpolate", "scipy_stats"))
 for _module in {"standard", *(name.partition(":")[0].partition(".")[0] for name in standard.NAMES)}:

@@ -8,7 +8,11 @@ class Error(Exception):
 
 
 class Unsupported(Error, NotImplementedError):
-    """No allowed family takes the object; the text says where in the object and why."""
+    """No allowed family takes the object, or this process cannot rebuild it; the text says where in the object and why."""
+
+
+class Unsendable(Unsupported):
+    """What an adapter raises for an object that means nothing in another process: no family takes it, pickle neither."""
 
 
 class Malformed(Error, ValueError):

@@ -198,7 +198,7 @@ def deserialize(
         None: the memory of this machine.
     device : int, "host" or None
         Where a GPU's memory goes that comes in host memory: a device by its number, None for the current one. ``"host"`` leaves it in
-        host memory and rebuilds arrays of GPU libraries as NumPy's, for machines without a GPU.
+        host memory, brings there what comes on a device, and rebuilds arrays of GPU libraries as NumPy's.
 
     Returns
     -------
@@ -212,6 +212,8 @@ def deserialize(
         For bytes that are not what the format says.
     Untrusted
         For names that are not trusted, before anything is built.
+    Unsupported
+        For an object that this process cannot have: a GPU's memory without a GPU, a library that is not here.
 
     Examples
     --------

@@ -25,7 +25,8 @@ def register(cls: type[T], *, name: str, encode: Callable[[T], Any], decode: Cal
         top-level module of `cls` lets a receiver load a lazy adapter by it.
     encode : callable
         ``encode(obj)`` returns any value that transload can encode: arrays in it travel as frames. Raise NotImplementedError for an object
-        that the adapter only half knows; it is then written by its reduce method.
+        that the adapter only half knows; it is then written by its reduce method. Raise `Unsendable` for one that means
+        nothing in another process; no other way is tried.
     decode : callable
         ``decode(value)`` returns the object. It gets whatever the bytes say: check it.
 
@@ -52,6 +53,52 @@ def register(cls: type[T], *, name: str, encode: Callable[[T], Any], decode: Cal
         raise TypeError("encode and decode must be callable")
     _tables.adapters_by_type[cls] = (name, encode)
     _tables.adapters_by_name[name] = decode
+
+
+def register_array(
+    cls: type[T], *, name: str, decode: Callable[[Any], T], takes: Callable[[T], bool] | None = None
+) -> None:
+    """Register an array class that exports its memory: JAX's, or any with ``__dlpack__`` or ``__cuda_array_interface__``.
+
+    Its arrays then travel as memory of a GPU, or as host memory where they lie there, with dtype, shape and strides.
+
+    Parameters
+    ----------
+    cls : type
+        The class; its subclasses are not meant.
+    name : str
+        The wire name, as in `register`.
+    decode : callable
+        ``decode(array)`` returns the array of `cls`. What it gets has ``__dlpack__`` and ``__dlpack_device__``, on a GPU
+        also ``__cuda_array_interface__`` (not for bfloat16 and float8, which that does not know), and ``dtype``,
+        ``shape`` and ``strides``; its size and strides are checked. Memory of a GPU that a receiver asks for in host
+        memory comes as a NumPy array without `decode`.
+    takes : callable, optional
+        ``takes(array)`` says whether memory is all that the array is. The others are written by their reduce method, as
+        are arrays that their class cannot export, or with items of less than a byte, structured, or with strides that
+        show little of a large memory.
+
+    Raises
+    ------
+    ValueError
+        As `register`.
+
+    Examples
+    --------
+    >>> import numpy as np, transload
+    >>> class Vector:
+    ...     def __init__(self, array): self.array = array
+    ...     def __dlpack__(self, **kwargs): return self.array.__dlpack__(**kwargs)
+    ...     def __dlpack_device__(self): return self.array.__dlpack_device__()
+    >>> transload.register_array(Vector, name="example.vector", decode=lambda array: Vector(np.from_dlpack(array)))
+    >>> transload.loads(transload.dumps([Vector(np.arange(3))]))[0].array
+    array([0, 1, 2])
+    """
+    if not callable(decode) or not (takes is None or callable(takes)):
+        raise TypeError("decode and takes must be callable")
+    from .adapters import arrays  # which imports NumPy
+
+    register(cls, name=name, encode=arrays.encoder(takes), decode=arrays.decoder(decode))
 
 
 def register_named(class_names: Iterable[str], name: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> None:

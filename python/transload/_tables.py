@@ -33,6 +33,7 @@ _core.set_tables(
     lazy,
     {
         "unsupported": _errors.Unsupported,
+        "unsendable": _errors.Unsendable,
         "malformed": _errors.Malformed,
         "untrusted": _errors.Untrusted,
         "exhausted": _errors.Exhausted,

@@ -254,11 +254,46 @@ def test_split_memory_is_joined():
     assert got[1].pointer == got[0].pointer + 90
 
 
-@pytest.mark.parametrize("on_device", [(0,), (1,), (2,), (0, 1), (0, 1, 2)], ids=str)
-def test_split_memory_of_which_some_lies_on_a_device_is_refused_in_words(on_device):
+PLACES = pytest.mark.parametrize("on_device", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)], ids=str)
+
+
+@PLACES
+@pytest.mark.parametrize("device", ["host", None])
+def test_split_memory_of_which_some_lies_on_a_device_is_joined(on_device, device):
     frames = [memory(part) if i in on_device else part for i, part in enumerate((A, B, C))]
-    with pytest.raises(transload.Unsupported, match="a GPU's memory"):
-        transload.loads(by_hand([2], [250], node(0), frames), device="host")
+    got = transload.loads(by_hand([2, 2], [250, [0, 90, 120]], [TUPLE, node(1), node(0), node(0)], frames), device=device)
+    assert bytes(got[0].host_view()) == (A + B + C)[90:210] and bytes(got[1].host_view()) == A + B + C == bytes(got[2].host_view())
+    assert got[0].pointer == got[1].pointer + 90 == got[2].pointer + 90
+    assert all(bytes(frames[i].host_view()) == (A, B, C)[i] for i in on_device)
+
+
+@pytest.mark.parametrize("device", ["host", None])
+def test_split_memory_beside_other_frames_is_joined(device):
+    frames = [memory(A), memory(B), B, memory(A), memory(C)]
+    header = by_hand([2, 2, 2, 2], [100, 200, [1, 50, 100], 150], [TUPLE, *map(node, range(4))], frames)
+    got = transload.loads(header, device=device)
+    assert [bytes(m.host_view()) for m in got] == [A, B + B, B, A + C]
+    assert got[0].pointer == frames[0].pointer and got[2].pointer == got[1].pointer + 50
+
+
+def test_split_memory_that_lies_in_one_piece_is_not_copied():
+    whole, alive = owned(250)
+    pieces = [whole.window(0, 100), whole.window(100, 100), whole.window(200, 50)]
+    header, *_ = by_hand([2], [250], node(0), [])
+    got = transload.loads([header, *pieces])
+    assert got.pointer == whole.pointer and got.nbytes == 250 and not got.readonly
+    del whole, pieces
+    gc.collect()
+    assert alive() is not None and bytes(got.host_view()) == content(250)
+    del got
+    gc.collect()
+    assert alive() is None
+
+
+def test_split_memory_of_several_devices_is_refused_in_words():
+    frames = [memory(A), _core.DeviceMemory(1 << 40, 100, 99, None), C]
+    with pytest.raises(transload.Unsupported, match="frame 1: memory of device 99, and other frames of the same payload are on device -1"):
+        transload.loads(by_hand([2], [250], node(0), frames))
 
 
 HEADERS = {
@@ -310,9 +345,12 @@ def test_packs_end_at_16_mib(sizes):
 def test_frames_on_a_device_do_not_make_host_memory_of_the_others():
     head, first, second = transload.dumps([memory(content(300_000)), memory(content(300_000, 1))], ("host",))
     there = _core.DeviceMemory(1 << 40, 300_000, 99, None)
-    assert [m.device for m in transload.loads([head, there, second], device="host")] == [99, _core.HOST_TWIN]
-    assert [m.device for m in transload.loads([head, first, there], device="host")] == [_core.HOST_TWIN, 99]
     if not transload.device_count():
+        for frames in ([there, second], [first, there]):  # the bytes of the one cannot be had, those of the other need no GPU
+            with pytest.raises(transload.Unsupported, match="CUDA|GPU|device"):
+                transload.loads([head, *frames], device="host")
+        twin = memory(bytes(first))
+        assert [m.pointer == twin.pointer for m in transload.loads([head, twin, second], device="host")] == [True, False]
         with pytest.raises(transload.Unsupported, match=r"obj\[1\].*no GPU can be used here"):
             transload.loads([head, there, second])
 
@@ -562,6 +600,61 @@ TENSORS = {
 def test_tensors_that_lie_are_refused(how):
     with pytest.raises(transload.Malformed, match="tensor"):
         transload.loads(transload.dumps(Tensor(memory(content(80)), *TENSORS[how]), ("host",)), device="host")
+
+
+@BOTH
+def test_what_numpy_has_not_is_unsupported_in_host_memory(families):
+    message = transload.serialize({"x": [Tensor(memory(content(80)), "bfloat16", (40,), (1,), False)]}, families)
+    with pytest.raises(transload.Unsupported, match=r"^obj\['x'\]\[0\]: adapter test.tensor: NumPy has no bfloat16"):
+        transload.deserialize(message, device="host")
+
+
+class Fails:
+    """Its adapter raises what it is given."""
+
+    def __init__(self, how):
+        self.how = how
+
+
+FAILURES = {
+    "missing": (ModuleNotFoundError("No module named 'cupy'"), transload.Unsupported, "ModuleNotFoundError: No module named 'cupy'"),
+    "not implemented": (NotImplementedError("not on this one"), transload.Unsupported, "NotImplementedError: not on this one"),
+    "unsupported": (transload.Unsupported("no such dtype"), transload.Unsupported, "no such dtype"),
+    "exhausted": (transload.Exhausted("no room"), transload.Exhausted, "^no room"),
+    "value": (ValueError("a shape"), transload.Malformed, "ValueError: a shape"),
+    "other": (RuntimeError("something"), transload.Malformed, "RuntimeError: something"),
+}
+
+
+def fail(how):
+    raise FAILURES[how][0]
+
+
+transload.register(Fails, name="test.fails", encode=lambda fails: fails.how, decode=fail)
+
+
+@pytest.mark.parametrize("how", FAILURES)
+def test_what_an_adapter_cannot_do_here_is_unsupported_and_what_it_refuses_malformed(how):
+    error, kind, words = FAILURES[how]
+    with pytest.raises(kind, match=words) as caught:
+        transload.loads(transload.dumps({"a": [Fails(how)]}, ("host",)))
+    assert type(caught.value) is kind
+    if kind is not transload.Exhausted:
+        assert "obj['a'][0]" in str(caught.value) and "adapter test.fails" in str(caught.value) and caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("adapter", ["cupy", "numba", "rmm", "torch"])
+def test_libraries_that_the_receiver_lacks_are_named(adapter, monkeypatch):
+    import importlib
+
+    for name in [adapter, *(name for name in sys.modules if name.startswith(f"{adapter}."))]:
+        monkeypatch.setitem(sys.modules, name, None)
+    module = importlib.import_module(f"transload.adapters.{adapter}")
+    there = _core.DeviceMemory(4096, 80, 5, None)
+    value = {"rmm": there, "torch": (there, "float64", (10,), (1,), False)}.get(adapter, (there, np.dtype("f8"), (10,)))
+    decode = module._decode_array if adapter == "cupy" else module._decode
+    with pytest.raises(transload.Unsupported, match=rf"{adapter}.*device=.host."):
+        decode(value)
 
 
 def test_numba_views_that_show_little_of_their_memory_are_made_compact(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -9,12 +10,21 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._errors import Unsupported
 from .._gpu import span_of, stream_of
 
 Layout = tuple[Any, ...]
 
 MOST = 1 << 62
 MOST_DIMENSIONS = 64
+
+
+def library(module: str) -> Any:
+    """Return a library that makes objects of a GPU's memory."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise Unsupported(f'{error}; device="host" asks for host memory, which needs none of it') from error
 
 
 class Shaped:

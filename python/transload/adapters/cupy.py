@@ -13,7 +13,7 @@ import numpy as np
 from .. import _core
 from .._registry import register_named
 from ._checks import charge, need
-from ._device import parts_of, rebuilt
+from ._device import library, parts_of, rebuilt
 
 # ── arrays ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -33,8 +33,7 @@ def _decode_array(value: Any) -> Any:
 
 
 def _on_device(memory: _core.DeviceMemory, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int) -> Any:
-    import cupy
-
+    cupy = library("cupy")
     if memory.nbytes == 0:
         return cupy.empty(shape, dtype)
     unowned = cupy.cuda.UnownedMemory(memory.pointer, memory.nbytes, memory, memory.device)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import _core
 from .._registry import register_named
-from ._device import Shaped, parts_of, rebuilt
+from ._device import Shaped, library, parts_of, rebuilt
 
 
 def _compacted(array: Any) -> Any:
@@ -28,8 +28,7 @@ def _decode(value: Any) -> Any:
 
 
 def _on_device(memory: _core.DeviceMemory, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int) -> Any:
-    from numba import cuda
-
+    cuda = library("numba.cuda")
     if memory.nbytes == 0:
         return cuda.device_array(shape, dtype)
     return cuda.as_cuda_array(Shaped(memory, dtype.str, shape, strides, offset), sync=False)

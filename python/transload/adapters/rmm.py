@@ -8,7 +8,7 @@ from .. import _core
 from .._gpu import LEGACY_STREAM, memory_of
 from .._registry import register_named
 from ._checks import need
-from ._device import on_host
+from ._device import library, on_host
 
 
 def _encode(buffer: Any) -> _core.DeviceMemory:
@@ -21,8 +21,7 @@ def _decode(memory: Any) -> Any:
     need(isinstance(memory, _core.DeviceMemory), "a buffer is memory of a GPU")
     if on_host(memory):
         return memory.host_view()
-    import rmm
-
+    rmm = library("rmm")
     if isinstance(memory.owner, rmm.DeviceBuffer) and memory.owner.ptr == memory.pointer and memory.owner.size == memory.nbytes:
         return memory.owner  # it landed in one
     buffer = rmm.DeviceBuffer(size=memory.nbytes)

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._errors import Unsupported
 from .._gpu import span_of
 from .._registry import register_named
 from ._checks import need
-from ._device import Shaped, on_host, shows_little
+from ._device import Shaped, library, on_host, shows_little
 
 _DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 
@@ -51,10 +52,9 @@ def _decode(value: Any) -> Any:
     need(high <= memory.nbytes, f"a tensor of shape {shape} does not fit into {memory.nbytes} bytes")
     if on_host(memory):
         if name == "bfloat16":
-            raise ValueError("NumPy has no bfloat16: a tensor of it cannot come to host memory")
+            raise Unsupported("NumPy has no bfloat16: a tensor of it cannot come to host memory")
         return np.ndarray(shape, np.dtype(name), memory.host_view(), 0, tuple(n * itemsize for n in strides))
-    import torch
-
+    torch = library("torch")
     dtype = getattr(torch, name)
     if memory.nbytes == 0:
         tensor = torch.empty(shape, dtype=dtype, device=f"cuda:{memory.device}")

@@ -25,6 +25,7 @@ from distributed.protocol.serialize import Serialize, Serialized
 import transload
 
 from .. import _core
+from .._errors import Unsendable
 from .._trust import is_strict
 from ._counters import counters, members, offered, road, value_pickles
 
@@ -247,7 +248,7 @@ def encode(
             return _ours(value, pickle, where, context, cuda=_takes_cuda(serializers, context))
     except Exception as error:
         reason = error
-    if pickle and not transload.is_strict():
+    if pickle and not transload.is_strict() and not isinstance(reason, Unsendable):
         logger.debug("transload cannot encode a %s: %s; Dask tries", type(value).__name__, reason)
         try:
             return _counted(stock, x, where, serializers=serializers, on_error="raise", context=context, size=size)
@@ -280,7 +281,7 @@ def encode_spilled(stock: Any, x: Any, kwargs: dict[str, Any], *, speaking: bool
             with _metered("serialize"):
                 return _ours(x, True, "spill", None)
         except Exception as error:
-            if transload.is_strict():
+            if transload.is_strict() or isinstance(error, Unsendable):
                 raise
             logger.debug("transload cannot encode a %s: %s; Dask tries", type(x).__name__, error)
     return _counted(stock, x, "spill", **kwargs)

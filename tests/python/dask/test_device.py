@@ -77,3 +77,25 @@ def test_without_a_gpu_the_configuration_leaves_its_memory_in_host_memory() -> N
     with dask.config.set({"transload.device": "host"}):
         got, rest = _wire.decode(header, frames)
     assert bytes(got.host_view()) == bytes(memory(100_000).host_view()) and rest == "rest"
+
+
+class Handle:
+    """Means nothing in another process, and pickle would take it."""
+
+
+def refuse(handle: Handle) -> None:
+    raise transload.Unsendable("a handle of this process")
+
+
+transload.register(Handle, name="test.handle", encode=refuse, decode=lambda value: Handle())
+
+
+@pytest.mark.parametrize("serializers", [CUDA, HOST, None], ids=str)
+def test_what_means_nothing_elsewhere_is_not_pickled_by_dask(serializers: list[str] | None) -> None:
+    with pytest.raises(transload.Unsendable, match=r"obj\[0\]: a handle of this process"):
+        _wire.encode(never, [Handle()], serializers, "raise", to("tcp://a:1"), None, speaking=True)
+    header, frames = _wire.encode(never, [Handle()], serializers, "message", to("tcp://a:1"), None, speaking=True)
+    with pytest.raises(transload.Unsendable, match=r"obj\[0\]: a handle of this process"):
+        _wire.decode(header, frames)
+    with pytest.raises(transload.Unsendable, match=r"obj\[0\]: a handle of this process"):
+        _wire.encode_spilled(never, [Handle()], {"on_error": "raise"}, speaking=True)

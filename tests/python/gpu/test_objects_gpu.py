@@ -248,3 +248,64 @@ def test_cuda_in_a_forked_child_is_refused(cp):
         os._exit(0)
     os.waitpid(pid, 0)
     assert os.read(read, 10_000).decode().startswith("Unsupported('GPUs cannot be used in a process that was forked")
+
+
+def test_frames_on_a_device_come_to_host_memory_where_that_is_asked_for(cp):
+    sent = {
+        "large": cp.arange(1_000_000),
+        "small": [cp.full(10, i) for i in range(50)],
+        "strided": cp.random.random((600, 800))[::2, 1:],
+        "host": np.arange(50_000),
+    }
+    message = transload.serialize(sent, ("cuda", "host"))
+    assert any(isinstance(frame, _core.DeviceMemory) for frame in message.frames)
+    got = transload.deserialize(message, device="host")
+    assert np.array_equal(got["large"], np.arange(1_000_000)) and np.array_equal(got["host"], sent["host"])
+    assert all(type(a) is np.ndarray and a.tolist() == [i] * 10 for i, a in enumerate(got["small"]))
+    assert np.array_equal(got["strided"], sent["strided"].get()) and got["strided"].strides == sent["strided"].strides
+    got["large"][0] = 7
+    again = transload.deserialize(message)
+    assert type(again["large"]) is cp.ndarray and int(again["large"][0]) == 0 and bool((again["strided"] == sent["strided"]).all())
+
+
+def test_frames_that_are_still_written_come_to_host_memory_when_they_are(cp):
+    kernel = cp.RawKernel(
+        r"""
+        extern "C" __global__ void slow(double* x, int n, long long cycles) {
+          long long const begin = clock64();
+          while (clock64() - begin < cycles) {}
+          for (int i = threadIdx.x; i < n; i += blockDim.x) x[i] = 42;
+        }
+        """,
+        "slow",
+    )
+    x = cp.zeros(100_000)
+    cp.cuda.Device().synchronize()
+    writes = cp.cuda.Stream(non_blocking=True)
+    with writes:
+        kernel((1,), (256,), (x, 100_000, 500_000_000))  # a quarter of a second
+        message = transload.serialize(x, ("cuda",))
+    assert (transload.deserialize(message, device="host") == 42).all()
+
+
+@pytest.mark.parametrize("in_host_memory", [(), (0,), (1,), (2,), (0, 2)], ids=str)
+@pytest.mark.parametrize("device", [None, "host"])
+def test_split_memory_is_joined_on_its_device(cp, in_host_memory, device):
+    msgpack = pytest.importorskip("msgpack")
+    parts = [np.random.default_rng(i).integers(0, 256, n, np.uint8) for i, n in enumerate((100_000, 100_000, 50_000))]
+    frames = [part.tobytes() if i in in_host_memory else cp.asarray(part) for i, part in enumerate(parts)]
+    header = msgpack.packb([1, {"!kinds": [2, 2]}, [], [], [0, 100_000], [250_000, [0, 90_000, 20_000]], [3, [30, 0, False], [30, 1, False]]])
+    whole, window = transload.loads([header, *frames], device=device)
+    assert whole.device == (_core.HOST_TWIN if device == "host" else cp.cuda.Device().id) and window.pointer == whole.pointer + 90_000
+    content = np.concatenate(parts).tobytes()
+    assert bytes(whole.to_host()) == content and bytes(window.to_host()) == content[90_000:110_000]
+
+
+def test_split_memory_in_one_piece_is_not_copied(cp):
+    msgpack = pytest.importorskip("msgpack")
+    x = cp.arange(250_000, dtype="u1")
+    header = msgpack.packb([1, {"!kinds": [2]}, [], [], [0, 100_000], [250_000], [30, 0, False]])
+    pointer = x.data.ptr
+    got = transload.loads([header, x[:100_000], x[100_000:200_000], x[200_000:]])
+    del x
+    assert got.pointer == pointer and bytes(got.to_host()) == np.arange(250_000, dtype="u1").tobytes()
