@@ -13,6 +13,7 @@
 #include "process.hpp"
 #include "transload/base/error.hpp"
 #include "transload/memory/cuda.hpp"
+#include "transload/memory/ipc.hpp"
 
 namespace nb = nanobind;
 
@@ -186,14 +187,15 @@ void bind_device(nb::module_& module) {
              nb::sig("def integer_bounds(arrays: collections.abc.Iterable[tuple[int, int, int, bool]], device: int, stream: int = 0) -> list[tuple[int, int, bool]]"),
              "Least, greatest and whether they ascend (where that is asked) of signed integers in memory of a device: (pointer, n, itemsize, ordered) each.");
   module.def("current_device", [] { return guarded([&] { return take(PyLong_FromLong(current_device())); }); }, nb::sig("def current_device() -> int"), "The thread's current device.");
+  module.def("nimported", [] { return nimported(); }, "Allocations of other processes that are open here (CUDA IPC).");
   module.def(
       "staging_stats",
       [] {
         return guarded([&] {
           StagingStats const stats = staging_stats();
           using Number = unsigned long long;
-          return take(Py_BuildValue("{sKsKsK}", "pinned_nbytes", static_cast<Number>(stats.pinned_nbytes), "device_nbytes", static_cast<Number>(stats.device_nbytes), "waits",
-                                    static_cast<Number>(stats.waits)));
+          return take(Py_BuildValue("{sKsKsKsK}", "pinned_nbytes", static_cast<Number>(stats.pinned_nbytes), "device_nbytes", static_cast<Number>(stats.device_nbytes), "waits",
+                                    static_cast<Number>(stats.waits), "unpinned", static_cast<Number>(stats.unpinned)));
         });
       },
       nb::sig("def staging_stats() -> dict[str, int]"), "Bytes of pinned and device memory that copies between host and GPUs keep, and how often one waited for it.");

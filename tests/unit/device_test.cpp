@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -40,6 +42,53 @@ TEST(Device, TheHostTwinIsMemcpy) {
   std::memset(to.data(), 0, to.size());
   copy_on_device(copies, host_twin);
   EXPECT_EQ(to, from);
+}
+
+// ── bounds of integers ───────────────────────────────────────────────────────────────────────────────────
+
+/// Arrays of integers and what is to be found in them.
+template <class T>
+void expect_bounds(int device, std::function<void(void* to, void const* from, std::size_t nbytes)> const& put, std::function<void*(std::size_t)> const& memory) {
+  std::vector<std::vector<T>> arrays{{}, {5}, {-3, -3, 7}, {1, 0}, {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()}};
+  for (std::size_t const n : {1000, 70'001, 3'000'017}) {
+    arrays.emplace_back(n);
+    for (std::size_t i = 0; i < n; ++i) arrays.back()[i] = static_cast<T>(i * 3);
+    arrays.push_back(arrays.back());
+    arrays.back()[n - 1] = -9;  // the last one is out of order
+    arrays.push_back(arrays[arrays.size() - 2]);
+    arrays.back()[n / 2] = std::numeric_limits<T>::max();
+  }
+  std::vector<Integers> asked;
+  for (auto const& array : arrays) {
+    void* const there = memory(array.size() * sizeof(T) + 1);
+    put(there, array.data(), array.size() * sizeof(T));
+    asked.push_back({there, array.size(), sizeof(T), true});
+  }
+  auto const found = bounds_of(asked, device);
+  ASSERT_EQ(found.size(), arrays.size());
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    auto const& array = arrays[i];
+    EXPECT_EQ(found[i].least, array.empty() ? 0 : *std::min_element(array.begin(), array.end())) << i;
+    EXPECT_EQ(found[i].most, array.empty() ? -1 : *std::max_element(array.begin(), array.end())) << i;
+    EXPECT_EQ(found[i].ascending, std::is_sorted(array.begin(), array.end())) << i;
+  }
+  asked.resize(4);
+  asked[3].ordered = false;
+  EXPECT_TRUE(bounds_of(asked, device)[3].ascending);  // was not asked
+  asked[1].values = static_cast<std::byte const*>(asked[1].values) + 1;
+  error_of([&] { (void)bounds_of(asked, device); }, ErrorKind::malformed);
+}
+
+template <class T>
+void expect_bounds_here() {
+  std::vector<std::vector<std::byte>> blocks;
+  expect_bounds<T>(
+      host_twin, [](void* to, void const* from, std::size_t n) { if (n > 0) std::memcpy(to, from, n); }, [&](std::size_t n) { return blocks.emplace_back(n).data(); });
+}
+
+TEST(Device, BoundsOfIntegersOnTheHostTwin) {
+  expect_bounds_here<std::int32_t>();
+  expect_bounds_here<std::int64_t>();
 }
 
 TEST(Device, WithoutCudaTheReasonIsTold) {
@@ -130,6 +179,23 @@ TEST_F(DeviceGpu, ErrorsAreToldAndTheNextCopyIsGood) {
   EXPECT_NE(error_of([&] { copy_to_host({&copy, 1}, 4711); }, ErrorKind::failed), "");
   error_of([] { (void)default_resource(MemoryKind::device).allocate(std::size_t{1} << 46); }, ErrorKind::exhausted);
   there_and_back({1, 2, 3}, 0);
+}
+
+template <class T>
+void expect_bounds_on_device() {
+  std::vector<std::unique_ptr<Block>> blocks;
+  expect_bounds<T>(
+      0,
+      [](void* to, void const* from, std::size_t n) {
+        Copy const copy{to, from, n};
+        copy_to_device({&copy, 1}, 0);
+      },
+      [&](std::size_t n) { return blocks.emplace_back(std::make_unique<Block>(n))->bytes.data(); });
+}
+
+TEST_F(DeviceGpu, BoundsOfIntegers) {
+  expect_bounds_on_device<std::int32_t>();
+  expect_bounds_on_device<std::int64_t>();
 }
 
 TEST_F(DeviceGpu, StagingRingsMoveBytesBothWaysAtOnce) {

@@ -790,7 +790,7 @@ async def test_without_descriptors_connecting_fails_as_dask_expects_it():
 async def test_options_of_any_size_are_taken(apart, monkeypatch, name, value):
     """A timeout of for ever was over at once, as it was cut to what a number of milliseconds holds."""
     options = ours._options(True)
-    monkeypatch.setattr(ours, "_options", lambda: {**options, name: value})
+    monkeypatch.setattr(ours, "_options", lambda deserialize: {**options, name: value})
     async with pair() as (a, b):
         await a.write("x")
         assert await b.read() == "x"

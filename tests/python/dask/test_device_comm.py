@@ -1,0 +1,145 @@
+"""A GPU's memory over `transload://`, on its host twin: which way it goes, who takes it, and what is told of that."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed")
+
+import dask
+from distributed.comm import connect, listen
+from distributed.protocol import Serialized, to_serialize
+
+from transload import _core
+from transload.dask import _wire
+
+pytestmark = pytest.mark.timeout(60)
+
+WAYS = {
+    "CUDA IPC": {},
+    "staged, shared memory": {"transload.cuda-ipc": False, "transload.local-streams": 2},
+    "staged, TCP": {"transload.cuda-ipc": False, "transload.local-streams": 0, "transload.streams": 2},
+    "host": {"transload.cuda-ipc": False, "transload.local-streams": 0, "transload.streams": 0},
+}
+TWIN = {"transload.same-process": False, "transload.device": _core.HOST_TWIN}
+
+
+def device_memory(n, seed=0):
+    array = np.random.default_rng(seed).integers(0, 256, n, "u1")
+    return _core.DeviceMemory(array.ctypes.data, n, _core.HOST_TWIN, array)
+
+
+def content(memory):
+    return bytes(memory.host_view())
+
+
+def talk(test, config, deserialize=True):
+    """Run `test(connecting, listening)` over a connection, the listening end with `deserialize`."""
+
+    async def main():
+        come = asyncio.get_running_loop().create_future()
+        held = asyncio.Event()
+
+        async def handle(comm):
+            come.set_result(comm)
+            await held.wait()
+
+        async with listen("transload://127.0.0.1:0", handle, deserialize=deserialize) as listener:
+            connecting = await connect(listener.contact_address)
+            listening = await come
+            try:
+                await asyncio.wait_for(test(connecting, listening), 40)
+            finally:
+                held.set()
+                connecting.abort()
+                listening.abort()
+
+    with dask.config.set({**TWIN, **config}):
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_memory_arrives_on_the_device_and_the_way_is_told(way):
+    async def test(a, b):
+        for seed, n in enumerate((200_000, 3_000_000, 20_000_000)):
+            sent = {"large": device_memory(n, seed), "small": [device_memory(1000, i) for i in range(50)], "host": np.arange(n), "empty": device_memory(0)}
+            for one, other in ((a, b), (b, a)):
+                writing = asyncio.ensure_future(one.write({"x": to_serialize(sent)}))
+                got = (await other.read())["x"]
+                await writing
+                assert content(got["large"]) == content(sent["large"]) and got["large"].device == _core.HOST_TWIN
+                assert [content(x) for x in got["small"]] == [content(x) for x in sent["small"]]
+                assert np.array_equal(got["host"], sent["host"]) and got["empty"].nbytes == 0
+        ways = {(place, choice) for place, choice, _, taken in b.extra_info["decisions"] if place.startswith("device") and taken}
+        out = "staged" if way == "host" else way.partition(",")[0]
+        assert ways == {("device frames out", out), ("device frames in", way.partition(",")[0])}
+        assert b.extra_info["device_path"] == out and b.extra_info["takes_device"]
+
+    talk(test, WAYS[way])
+
+
+def test_little_memory_goes_with_the_message():
+    async def test(a, b):
+        await a.write({"x": to_serialize([device_memory(_wire.DEVICE_LEAST - 1)])})
+        (got,) = (await b.read())["x"]
+        assert content(got) == content(device_memory(_wire.DEVICE_LEAST - 1))
+        assert a.extra_info["device_path"] == ""
+
+    talk(test, {})
+
+
+def test_in_one_process_it_is_handed_over_by_reference():
+    async def test(a, b):
+        sent = device_memory(1_000_000)
+        await a.write({"x": to_serialize(sent)})
+        assert (await b.read())["x"].pointer == sent.pointer
+        assert a.extra_info["device_path"] == "process"
+
+    talk(test, {"transload.same-process": True})
+
+
+def test_who_only_forwards_gets_host_memory():
+    async def test(a, b):
+        await a.write({"x": to_serialize(device_memory(1_000_000))})
+        x = (await b.read())["x"]
+        assert isinstance(x, Serialized) and not any(isinstance(frame, _core.DeviceMemory) for frame in x.frames)
+        await b.write({"x": x})  # and hands it on
+        assert content((await a.read())["x"]) == content(device_memory(1_000_000))
+        assert not a.extra_info["takes_device"]
+
+    talk(test, {}, deserialize=False)
+
+
+def test_a_receiver_may_want_host_memory():
+    async def test(a, b):
+        assert not a.extra_info["takes_device"]
+        await a.write({"x": to_serialize(device_memory(1_000_000))})
+        assert content((await b.read())["x"]) == content(device_memory(1_000_000))
+
+    talk(test, {"transload.device": "host"})
+
+
+@pytest.mark.parametrize("setting", ["gpu", 1.5, "0"])
+def test_a_setting_that_is_none_is_refused_in_words(setting):
+    async def test(a, b):
+        raise AssertionError("connected")
+
+    with pytest.raises(ValueError, match="transload.device"):
+        talk(test, {"transload.device": setting})
+
+
+def test_a_read_that_is_cancelled_leaves_the_message_to_the_next():
+    async def test(a, b):
+        for seed in range(20):
+            reading = asyncio.ensure_future(b.read())
+            writing = asyncio.ensure_future(a.write({"x": to_serialize(device_memory(2_000_000, seed))}))
+            await asyncio.sleep(0.0003 * seed)
+            reading.cancel()
+            (result,) = await asyncio.gather(reading, return_exceptions=True)
+            message = await b.read() if isinstance(result, BaseException) else result
+            await writing
+            assert content(message["x"]) == content(device_memory(2_000_000, seed))
+
+    for config in WAYS.values():
+        talk(test, config)
