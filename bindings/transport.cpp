@@ -377,15 +377,20 @@ nb::object send(PyConnection const& self, nb::handle frames) {
     Ref const sequence = take(PySequence_Tuple(frames.ptr()));
     auto const n = PyTuple_Size(sequence.get());
     std::vector<BufferView> views;
+    std::vector<Ref> memories(static_cast<std::size_t>(n));  // of a GPU
     views.reserve(static_cast<std::size_t>(n));
     std::size_t total = 0;
     bool device = false;
     for (Py_ssize_t i = 0; i < n; ++i) {
       PyObject* const frame = PyTuple_GetItem(sequence.get(), i);
-      if (as_device_memory(frame) != nullptr) {
-        device = true;
-        views.emplace_back();
-        continue;
+      bool const host = PyBytes_Check(frame) != 0 || PyMemoryView_Check(frame) != 0 || PyByteArray_Check(frame) != 0;
+      if (!host) {  // frames of Dask's family "cuda" are arrays of any library
+        if (Ref memory = exported_device_memory(frame)) {
+          memories[static_cast<std::size_t>(i)] = std::move(memory);
+          device = true;
+          views.emplace_back();
+          continue;
+        }
       }
       expects(PyObject_CheckBuffer(frame) != 0, ErrorKind::unsupported,
               [&] { return cat("frame ", i, ": a ", type_name(frame), " is no buffer of host memory"); });
@@ -416,9 +421,9 @@ nb::object send(PyConnection const& self, nb::handle frames) {
       for (std::size_t i = 0; i < views.size(); ++i) {
         BufferView& view = views[i];
         PyObject* const frame = PyTuple_GetItem(sequence.get(), static_cast<Py_ssize_t>(i));
-        if (as_device_memory(frame) != nullptr) {
+        if (memories[i]) {
           kinds.push_back(FrameKind::device);
-          lent.push_back(lend_device(frame, end.bell));
+          lent.push_back(lend_device(memories[i].get(), end.bell));
           continue;
         }
         PyObject* const whole = view.bytes().size() >= small_nbytes ? whole_bytes(frame, view.bytes()) : nullptr;

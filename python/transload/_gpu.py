@@ -1,6 +1,6 @@
 """Memory of GPUs: where fresh memory comes from, and what objects export theirs.
 
-Fresh memory is the user's: rmm's current resource where rmm is in use, else CuPy's pool, for which CuPy is imported.
+Fresh memory is the user's: rmm's current resource where he has set one, else CuPy's allocator (its pool), for which CuPy is imported.
 """
 
 from __future__ import annotations
@@ -40,16 +40,34 @@ def allocate(nbytes: int, device: int) -> tuple[int, object, int]:
 
 def _allocate(nbytes: int, device: int) -> tuple[int, object, int]:
     rmm = sys.modules.get("rmm")
-    if rmm is not None and _current_device() == device:
-        buffer = rmm.DeviceBuffer(size=nbytes)  # on the legacy default stream
-        return buffer.ptr, buffer, LEGACY_STREAM
+    if rmm is not None and _current_device() == device and _is_set(rmm):
+        return _of_rmm(rmm, nbytes)
     try:
         import cupy
     except ImportError:
+        if rmm is not None and _current_device() == device:
+            return _of_rmm(rmm, nbytes)
         raise Unsupported("a GPU's memory arrives, and neither rmm nor CuPy, which would allocate it, is here") from None
-    with cupy.cuda.Device(device):
-        pointer = cupy.cuda.alloc(nbytes)
-        return pointer.ptr, pointer, cupy.cuda.get_current_stream().ptr or LEGACY_STREAM
+    if cupy.cuda.runtime.getDevice() != device:
+        with cupy.cuda.Device(device):
+            return _of_cupy(cupy, nbytes)
+    return _of_cupy(cupy, nbytes)
+
+
+def _is_set(rmm: Any) -> bool:
+    """Tell whether somebody uses rmm: others import it, and without a resource of his own it is cudaMalloc and cudaFree, which wait for the device each time."""
+    current = getattr(rmm.mr, "get_current_device_resource", None)
+    return current is not None and type(current()).__name__ != "CudaMemoryResource"
+
+
+def _of_rmm(rmm: Any, nbytes: int) -> tuple[int, object, int]:
+    buffer = rmm.DeviceBuffer(size=nbytes)  # on the legacy default stream
+    return buffer.ptr, buffer, LEGACY_STREAM
+
+
+def _of_cupy(cupy: Any, nbytes: int) -> tuple[int, object, int]:
+    pointer = cupy.cuda.alloc(nbytes)
+    return pointer.ptr, pointer, cupy.cuda.get_current_stream().ptr or LEGACY_STREAM
 
 
 def _current_device() -> int:

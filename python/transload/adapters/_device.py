@@ -73,6 +73,11 @@ def rebuilt(value: Any, on_device: Callable[..., Any]) -> Any:
 
 def checked(value: Any) -> tuple[_core.DeviceMemory, np.dtype[Any], tuple[int, ...], tuple[int, ...] | None, int]:
     """Return the parts of an array, which lies in its memory."""
+    if type(value) is tuple and len(value) == 3:  # nearly all arrays: of one dimension, without strides
+        memory, dtype, shape = value
+        one = type(shape) is tuple and len(shape) == 1 and type(shape[0]) is int and 0 <= shape[0] < MOST
+        if type(memory) is _core.DeviceMemory and isinstance(dtype, np.dtype) and not dtype.hasobject and one and shape[0] * dtype.itemsize <= memory.nbytes:
+            return memory, dtype, shape, None, 0
     if type(value) is not tuple or len(value) not in (3, 5):
         raise ValueError("an array of a GPU has 3 or 5 parts")
     memory, dtype, shape, *more = value

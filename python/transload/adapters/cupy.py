@@ -5,6 +5,7 @@ A receiver that asked for host memory gets NumPy arrays and SciPy matrices. Neit
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
@@ -21,9 +22,9 @@ from ._device import library, parts_of, rebuilt
 def _encode_array(a: Any) -> tuple[Any, ...]:
     cupy = sys.modules["cupy"]
     stream = cupy.cuda.get_current_stream().ptr or 1
-    flags = a.flags
-    if flags.c_contiguous:
-        return _core.DeviceMemory(a.data.ptr, a.nbytes, a.data.device_id, a, stream), a.dtype, a.shape
+    if a.flags.c_contiguous:
+        data = a.data
+        return _core.DeviceMemory(data.ptr, a.nbytes, data.device_id, a, stream), a.dtype, a.shape
     interface = {"shape": a.shape, "strides": a.strides, "data": (a.data.ptr, False), "version": 3, "stream": stream}
     return parts_of(a, a.dtype, interface, a.data.device_id, lambda array: array.copy(order="C"))
 
@@ -33,11 +34,17 @@ def _decode_array(value: Any) -> Any:
 
 
 def _on_device(memory: _core.DeviceMemory, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int) -> Any:
+    array, unowned, pointer = _classes()
+    nbytes = memory.nbytes
+    if nbytes == 0:
+        return library("cupy").empty(shape, dtype)
+    return array(shape, dtype, pointer(unowned(memory.pointer, nbytes, memory, memory.device), offset), strides)
+
+
+@functools.cache
+def _classes() -> tuple[Any, Any, Any]:
     cupy = library("cupy")
-    if memory.nbytes == 0:
-        return cupy.empty(shape, dtype)
-    unowned = cupy.cuda.UnownedMemory(memory.pointer, memory.nbytes, memory, memory.device)
-    return cupy.ndarray(shape, dtype, cupy.cuda.MemoryPointer(unowned, offset), strides)
+    return cupy.ndarray, cupy.cuda.UnownedMemory, cupy.cuda.MemoryPointer
 
 
 register_named(["cupy:ndarray", "cupy._core.core:ndarray"], "cupy.ndarray", _encode_array, _decode_array)

@@ -240,6 +240,8 @@ def encode(
     if _is_dasks_own(value):
         return stock(x, serializers=serializers, on_error=on_error, context=context, size=size)
     if not ours:
+        if serializers is not None and on_our_comm(context) and not (context or {}).get(DEVICE):
+            serializers = [name for name in serializers if name != "cuda"]
         if transload.is_strict():  # all that Dask writes holds a pickle: the value, or its class
             return _refuse(transload.Unsupported(f"a {type(value).__qualname__} for a peer that takes Dask's own form alone, which is a pickle: strict() is on"), ours)
         return _counted(stock, x, where, serializers=serializers, on_error=on_error, context=context, size=size)

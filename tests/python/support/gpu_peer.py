@@ -20,10 +20,10 @@ def told(x):
     if isinstance(x, dict):
         return {name: told(value) for name, value in x.items()}
     if isinstance(x, (list, tuple)):
-        return [told(value) for value in x]
+        return tuple(told(value) for value in x)
     if type(x).__module__.startswith("torch"):
-        return [checksum(x.detach().cpu().numpy()), "torch"]
-    return [checksum(x), type(x).__module__.partition(".")[0]]
+        return checksum(x.detach().cpu().numpy()), "torch"
+    return checksum(x), type(x).__module__.partition(".")[0]
 
 
 def memory():
@@ -64,6 +64,9 @@ async def receive(address):
                 await comm.write(memory())
             elif op == "echo":
                 await comm.write({"x": to_serialize(message["x"])})
+            elif op == "kind":
+                cp.cuda.Device().synchronize()
+                await comm.write(type(message["x"]).__name__)
             elif op == "count":
                 await comm.write(int(message["x"][-1]))
             else:
