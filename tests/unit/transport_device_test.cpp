@@ -1,8 +1,15 @@
 // Frames in a GPU's memory between two ends, over the host twin: fetched when somebody asks, read where they lie or through staging rings.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
-#include <cstring>
-#include <set>
+#include <chrono>
+#include <new>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -281,7 +288,6 @@ TEST_P(TransportDevice, BodiesAboveTheWindowAreAnnouncedAsEver) {
   }
 }
 
-/// A pull that is done when the test says so is not to be had of the twin: that the message comes at once is.
 TEST_P(TransportDevice, WhoeverReceivesMayMakeTheMemory) {
   TransportOptions by_reader = options();
   by_reader.device_resource = nullptr;
@@ -448,6 +454,21 @@ TEST(TransportDevicePeers, WhatWasReadFromAPeerThatIsGoneIsDropped) {
   liar.raw.end();
   *gate = true;
   EXPECT_TRUE(came->wait().kind.has_value());
+}
+
+TEST(TransportDevicePeers, AnEndIsSeenBeforeTheBytesThatAreUnread) {
+  // A peer that reads our memory asks, when it is done, whether we are there still: we let go of the memory behind our end, which bytes of ours that
+  // the peer has not read must not hold up.
+  Hello said = taking_device();
+  said.window_nbytes = 1 << 30;
+  Twin twin;
+  Liar liar(DeviceLiar::with(options_for(Path::tcp), twin), said);
+  (void)send(liar.connection, mixed({10, 5000}, "hd"));
+  (void)send(liar.connection, patterns({64 << 20}));
+  std::this_thread::sleep_for(300ms);  // both socket buffers are full
+  EXPECT_FALSE(liar.raw.hung_up());
+  liar.connection.abort();
+  EXPECT_TRUE(eventually([&] { return liar.raw.hung_up(); }));
 }
 
 }  // namespace

@@ -254,7 +254,7 @@ void Session::fail(ErrorKind kind, std::string text) {
     }
   }
   // A peer that still reads our memory sees the end before others may write there, and drops what it has read.
-  if (exported && first_ != nullptr) first_->shut();
+  if (exported && first_ != nullptr) first_->reset();
   for (auto const& lane : lanes) {
     if (lane != nullptr) lane->close();  // the peer's streams come in any order, and perhaps not all of them
   }
