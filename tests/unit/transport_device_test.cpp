@@ -471,5 +471,19 @@ TEST(TransportDevicePeers, AnEndIsSeenBeforeTheBytesThatAreUnread) {
   EXPECT_TRUE(eventually([&] { return liar.raw.hung_up(); }));
 }
 
+TEST(TransportDevicePeers, MemoryThatIsGoneEndsTheConnectionInWords) {
+  auto const page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* const gone = ::mmap(nullptr, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);  // as after munmap, and nobody else gets it
+  ASSERT_NE(gone, MAP_FAILED);
+  std::string why_not;
+  ExportedMemory const exported = export_memory({static_cast<std::byte*>(gone), page}, host_twin, why_not).value();
+  DeviceLiar liar;
+  auto const came = receive(liar.liar.connection);
+  liar.liar.raw.say({.type = RecordType::message, .follows = true, .number = 0, .sizes = {page}, .kinds = {FrameKind::device}, .exported = {exported}});
+  Ended const ended = came->wait();
+  EXPECT_NE(ended.what.find("the peer's memory is gone"), std::string::npos) << ended.what;
+  ::munmap(gone, page);
+}
+
 }  // namespace
 }  // namespace transload::test
