@@ -471,6 +471,77 @@ TEST(TransportDevicePeers, AnEndIsSeenBeforeTheBytesThatAreUnread) {
   EXPECT_TRUE(eventually([&] { return liar.raw.hung_up(); }));
 }
 
+/// A peer whose memory takes a while to be read, and an end whose reader makes the memory.
+struct SlowPeer {
+  Twin twin;
+  std::vector<std::byte> memory = pattern(5000, 7);
+  std::optional<Liar> liar;
+
+  explicit SlowPeer(std::chrono::microseconds takes) {
+    TransportOptions options = DeviceLiar::with(options_for(Path::tcp), twin);
+    options.lands_when_received = true;
+    liar.emplace(options, taking_device());
+    std::string why_not;
+    ExportedMemory exported = export_memory(memory, host_twin, why_not).value();
+    exported.allocation = static_cast<std::uint64_t>(takes.count());
+    liar->raw.say({.type = RecordType::message, .follows = true, .number = 0, .sizes = {5000}, .kinds = {FrameKind::device}, .exported = {exported}});
+    wait_until_readable();
+  }
+  void wait_until_readable() {
+    Told<bool> readable;
+    liar->connection.when_readable([&] { readable.tell(true); });
+    readable.wait();
+  }
+  [[nodiscard]] bool try_receive(Frames& frames) {
+    return liar->connection.try_receive(frames, [this](Announced const& announced) {
+      Frames made;
+      for (std::uint64_t const nbytes : announced.sizes) made.push_back(Buffer::allocate(nbytes, twin));
+      return made;
+    });
+  }
+};
+
+TEST(TransportDevicePeers, AReaderWaitsForMemoryThatIsBeingRead) {
+  SlowPeer peer(100ms);
+  Frames frames;
+  EXPECT_FALSE(peer.try_receive(frames));
+  EXPECT_TRUE(peer.liar->connection.reads_device());
+  EXPECT_FALSE(peer.try_receive(frames));  // it has begun
+  EXPECT_TRUE(peer.liar->connection.wait_device(10s));
+  EXPECT_FALSE(peer.liar->connection.reads_device());
+  EXPECT_TRUE(peer.try_receive(frames));
+  EXPECT_TRUE(std::ranges::equal(frames.at(0).bytes(), peer.memory));
+}
+
+TEST(TransportDevicePeers, MemoryIsReadOnWhereNobodyWaitsLonger) {
+  for (auto const budget : {0us, 50us, 1000us}) {
+    SlowPeer peer(100ms);
+    Frames frames;
+    EXPECT_FALSE(peer.try_receive(frames));
+    EXPECT_FALSE(peer.liar->connection.wait_device(budget));
+    EXPECT_FALSE(peer.liar->connection.reads_device());
+    peer.wait_until_readable();
+    EXPECT_TRUE(peer.try_receive(frames));
+    EXPECT_TRUE(std::ranges::equal(frames.at(0).bytes(), peer.memory));
+  }
+}
+
+TEST(TransportDevicePeers, AnEndWhileMemoryIsBeingReadLetsGoOfBothSides) {
+  for (bool const waits : {false, true}) {
+    SlowPeer peer(500ms);
+    Frames frames;
+    EXPECT_FALSE(peer.try_receive(frames));
+    if (waits) {
+      EXPECT_FALSE(peer.liar->connection.wait_device(0us));
+    }
+    EXPECT_EQ(peer.twin.used(), 5000u);
+    peer.liar->raw.end();
+    expect_end(peer.liar->connection);
+    EXPECT_FALSE(peer.liar->connection.reads_device());
+    EXPECT_TRUE(eventually([&] { return peer.twin.used() == 0; }));
+  }
+}
+
 TEST(TransportDevicePeers, MemoryThatIsGoneEndsTheConnectionInWords) {
   auto const page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   void* const gone = ::mmap(nullptr, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);  // as after munmap, and nobody else gets it

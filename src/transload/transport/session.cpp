@@ -222,6 +222,7 @@ void Session::fail(ErrorKind kind, std::string text) {
   std::deque<std::shared_ptr<Outgoing>> queue;
   std::deque<std::shared_ptr<Incoming>> incoming;
   std::vector<std::shared_ptr<Lane>> lanes;
+  std::shared_ptr<Incoming> pulling;
   std::shared_ptr<Session> linked;
   bool closing;
   bool exported = false;
@@ -238,6 +239,7 @@ void Session::fail(ErrorKind kind, std::string text) {
     nstarted_ = 0;
     queued_nbytes_ = 0;
     incoming.swap(incoming_);
+    pulling.swap(pulling_);
     lanes.swap(lanes_);
     used_lanes_ = std::exchange(usable_lanes_, 0);
     linked.swap(linked_);

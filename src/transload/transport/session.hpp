@@ -258,6 +258,8 @@ class Session final : public Watched, public std::enable_shared_from_this<Sessio
   void send_fetched(Lock const& lock);
   void stage(std::shared_ptr<Outgoing> const& message);
   [[nodiscard]] bool offers(Lock const& lock) const;
+  void fetch_when_usable(std::shared_ptr<Incoming> const& message);
+  [[nodiscard]] bool look_at_pull(std::chrono::microseconds patience);
   void land_now(std::shared_ptr<Incoming> const& message, LandNow const& land);
   [[nodiscard]] bool place(std::shared_ptr<Incoming> const& message, Frames frames);
   [[nodiscard]] std::unique_ptr<Pull> begin_pull(std::shared_ptr<Incoming> const& message, std::string& unable);

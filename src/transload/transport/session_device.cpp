@@ -280,10 +280,11 @@ void Session::land_now(std::shared_ptr<Incoming> const& message, LandNow const& 
     }
     {
       Lock const lock(mutex_);
+      if (error_) return;
       message->pull = std::move(pull);
       pulling_ = message;
     }
-    (void)wait_device(reader_spin);
+    (void)look_at_pull(reader_spin);
   } catch (Error const& error) {
     fail(error.kind(), error.what());
   }
@@ -296,33 +297,39 @@ bool Session::reads_device() const {
 }
 
 bool Session::wait_device(std::chrono::microseconds budget) {
+  if (look_at_pull(budget)) return true;
+  Lock const lock(mutex_);
+  if (pulling_ == nullptr) return false;
+  home_.post([self = shared_from_this(), message = std::exchange(pulling_, {})] {
+    self->home_.when([message] { return message->pull->done(); }, [self, message](Error const* error) { self->pulled(message, error); });
+  });
+  return false;
+}
+
+/// On the reader's thread, for `patience` at most: whether the device frames that are being read have come.
+bool Session::look_at_pull(std::chrono::microseconds patience) {
   std::shared_ptr<Incoming> message;
   {
     Lock const lock(mutex_);
     message = pulling_;
   }
   if (message == nullptr) return false;
-  auto const self = shared_from_this();
-  bool done = false;
   try {
-    auto const end = Clock::now() + budget;
-    while (!(done = message->pull->done()) && Clock::now() < end) std::this_thread::yield();
+    auto const end = Clock::now() + patience;
+    while (!message->pull->done()) {
+      if (Clock::now() >= end) return false;
+      std::this_thread::yield();
+    }
   } catch (Error const& error) {
     fail(error.kind(), error.what());
+    return false;
   }
-  if (!done && budget == reader_spin) return false;  // whoever reads waits without what others need
   {
     Lock const lock(mutex_);
     pulling_.reset();
   }
-  if (done) {
-    pulled(message, nullptr);
-  } else {
-    home_.post([self, message] {
-      self->home_.when([message] { return message->pull->done(); }, [self, message](Error const* error) { self->pulled(message, error); });
-    });
-  }
-  return done;
+  pulled(message, nullptr);
+  return true;
 }
 
 /// Null where it cannot be opened; `unable` says why.
