@@ -347,6 +347,53 @@ TEST_P(TransportDevice, AReaderWithoutDeviceMemoryGetsHostMemory) {
   expect_patterns(frames, {10, 2 << 20, 5000}, 3);
 }
 
+TEST_P(TransportDevice, WhatIsThrownWhileTheMemoryIsMadeLeavesTheMessageToTheNextReader) {
+  if (GetParam().path == Path::process || !GetParam().exports) return;
+  TransportOptions by_reader = options();
+  by_reader.lands_when_received = true;
+  Pair pair(by_reader);
+  expect_sent(pair.a, mixed({10, 2 << 20, 5000}, "hdh", 3));
+  Told<bool> readable;
+  pair.b.when_readable([&] { readable.tell(true); });
+  readable.wait();
+  Frames frames;
+  EXPECT_THROW((void)pair.b.try_receive(frames, [](Announced const&) -> Frames { throw std::bad_alloc(); }), std::bad_alloc);
+  EXPECT_TRUE(pair.b.try_receive(frames, [&](Announced const& announced) {
+    Frames made;
+    for (std::uint64_t const nbytes : announced.sizes) made.push_back(Buffer::allocate(nbytes, twin));
+    return made;
+  }));
+  expect_patterns(frames, {10, 2 << 20, 5000}, 3);
+}
+
+TEST_P(TransportDevice, AReaderThatMakesNoMemoryGetsThatOfTheOptions) {
+  if (GetParam().path == Path::process) return;
+  TransportOptions by_reader = options();
+  by_reader.lands_when_received = true;
+  Pair pair(by_reader);
+  expect_sent(pair.a, mixed({10, 2 << 20, 5000}, "hdh", 3));
+  expect_patterns(expect_message(pair.b), {10, 2 << 20, 5000}, 3);
+}
+
+/// As `operator new` says it.
+class Full final : public Resource {
+ public:
+  std::span<std::byte> allocate(std::size_t) override { throw std::bad_alloc(); }
+  void deallocate(std::span<std::byte>) noexcept override {}
+  [[nodiscard]] MemoryKind kind() const noexcept override { return MemoryKind::device; }
+  [[nodiscard]] int device() const noexcept override { return host_twin; }
+};
+
+TEST_P(TransportDevice, AResourceMaySayInTheLanguagesWordsThatItIsFull) {
+  Full full;
+  TransportOptions without_room = options();
+  without_room.device_resource = &full;
+  Pair pair(without_room);
+  auto const came = receive(pair.b);
+  expect_sent(pair.a, mixed({10, 2 << 20}, "hd", 1));
+  expect_patterns(came->wait().frames, {10, 2 << 20}, 1);
+}
+
 // ── peers that lie ───────────────────────────────────────────────────────────────────────────────────────
 
 Hello taking_device() {

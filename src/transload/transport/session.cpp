@@ -725,11 +725,15 @@ bool Session::try_receive(Frames& frames, LandNow const& land) {
   std::shared_ptr<Incoming> message;
   Lock lock(mutex_);
   if (closing_) throw gone(lock);
-  if (land && offers(lock)) {
+  if (offers(lock)) {
     message = incoming_.front();
     message->device = Incoming::Device::landing;
     lock.unlock();
-    land_now(message, land);
+    if (land) {
+      land_now(message, land);
+    } else {
+      home_.post([self = shared_from_this(), message] { self->land_device(message); });
+    }
     lock.lock();
   }
   if (ready_.empty()) {

@@ -213,13 +213,16 @@ void Session::land_device(std::shared_ptr<Incoming> const& message) {
   }
   Frames frames;
   try {
-    try {
-      for (std::uint64_t const nbytes : message->device_sizes) frames.push_back(Buffer::allocate(nbytes, *setup_.options.device_resource));
-    } catch (Error const&) {  // whoever takes the message sees where it lies
-      frames = make_landing(message->device_sizes, resource_);
-    }
+    for (std::uint64_t const nbytes : message->device_sizes) frames.push_back(Buffer::allocate(nbytes, *setup_.options.device_resource));
+  } catch (std::exception const&) {  // whoever takes the message sees where it lies
+    frames.clear();
+  }
+  try {
+    if (frames.empty()) frames = make_landing(message->device_sizes, resource_);
   } catch (Error const& error) {
     return fail(error.kind(), error.what());
+  } catch (std::bad_alloc const&) {
+    return fail(ErrorKind::exhausted, "no memory for device frames");
   }
   device_landed(message, std::move(frames), {});
 }
@@ -263,7 +266,17 @@ void Session::device_landed(std::shared_ptr<Incoming> const& message, Frames fra
 void Session::land_now(std::shared_ptr<Incoming> const& message, LandNow const& land) {
   auto const self = shared_from_this();
   try {
-    if (!place(message, land({message->device_sizes, std::vector(message->device_sizes.size(), FrameKind::device)}))) return;
+    Frames frames;
+    try {
+      frames = land({message->device_sizes, std::vector(message->device_sizes.size(), FrameKind::device)});
+    } catch (Error const&) {
+      throw;
+    } catch (...) {  // of the reader's own: it may try again
+      Lock const lock(mutex_);
+      message->device = Incoming::Device::wanted;
+      throw;
+    }
+    if (!place(message, std::move(frames))) return;
     std::string unable;
     std::unique_ptr<Pull> pull;
     if (is_device(message->frames[message->device_frames.front()]) && all_ready(message->frames)) pull = begin_pull(message, unable);
