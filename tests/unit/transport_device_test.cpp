@@ -394,6 +394,31 @@ TEST_P(TransportDevice, AResourceMaySayInTheLanguagesWordsThatItIsFull) {
   expect_patterns(came->wait().frames, {10, 2 << 20}, 1);
 }
 
+TEST_P(TransportDevice, WhatWaitsForADeviceIsLetGoWithTheConnectionAndTheEngine) {
+  if (GetParam().path == Path::process) return;
+  std::atomic<int> alive{0};
+  auto const send_unready = [&](Connection& connection) {
+    auto const bytes = std::make_shared<std::vector<std::byte>>(pattern(1 << 20));
+    ++alive;
+    std::shared_ptr<void const> const keeper(bytes->data(), [bytes, &alive](void const*) { --alive; });
+    Frames frames;
+    frames.push_back(Buffer::borrow_device(*bytes, keeper, host_twin, [] { return false; }));
+    (void)send(connection, std::move(frames));
+    std::this_thread::sleep_for(20ms);
+  };
+  {
+    Pair pair(options());
+    send_unready(pair.a);
+    pair.a.abort();
+    EXPECT_TRUE(eventually([&] { return alive == 0; }));
+  }
+  {
+    Pair pair(options());
+    send_unready(pair.a);
+  }
+  EXPECT_EQ(alive, 0);
+}
+
 // ── peers that lie ───────────────────────────────────────────────────────────────────────────────────────
 
 Hello taking_device() {

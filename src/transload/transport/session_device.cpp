@@ -102,7 +102,7 @@ bool Session::ready(Lock const&, std::shared_ptr<Outgoing> const& message) {
   }
   if (std::exchange(awaits_fence_, true)) return false;
   home_.post([self, message, failed] {
-    self->home_.when([message] { return all_ready(message->frames); },
+    self->home_.when([self, message] { return self->ended_ || all_ready(message->frames); },
                      [self, failed](Error const* error) {
                        if (error != nullptr) return failed(*error);
                        Lock lock(self->mutex_);
@@ -254,9 +254,14 @@ bool Session::place(std::shared_ptr<Incoming> const& message, Frames frames) {
 void Session::device_landed(std::shared_ptr<Incoming> const& message, Frames frames, std::optional<Error> const& error) {
   if (error) return fail(error->kind(), error->what());
   if (message->device != Incoming::Device::landing) return;  // told twice
-  if (!place(message, std::move(frames))) return;
-  home_.when([message] { return all_ready(message->frames); },
-             [self = shared_from_this(), message](Error const* error) {
+  if (place(message, std::move(frames))) fetch_when_usable(message);
+}
+
+/// The memory may be in use still by work that its device was given before.
+void Session::fetch_when_usable(std::shared_ptr<Incoming> const& message) {
+  auto const self = shared_from_this();
+  home_.when([self, message] { return self->ended_ || all_ready(message->frames); },
+             [self, message](Error const* error) {
                if (error != nullptr) return self->fail(error->kind(), error->what());
                self->fetch(message);
              });
@@ -283,11 +288,7 @@ void Session::land_now(std::shared_ptr<Incoming> const& message, LandNow const& 
     if (pull == nullptr) {
       home_.post([self, message, unable] {
         if (!unable.empty()) return self->ask_for(message, unable);
-        self->home_.when([message] { return all_ready(message->frames); },
-                         [self, message](Error const* error) {
-                           if (error != nullptr) return self->fail(error->kind(), error->what());
-                           self->fetch(message);
-                         });
+        self->fetch_when_usable(message);
       });
       return;
     }
