@@ -419,6 +419,32 @@ TEST_P(TransportDevice, WhatWaitsForADeviceIsLetGoWithTheConnectionAndTheEngine)
   EXPECT_EQ(alive, 0);
 }
 
+TEST_P(TransportDevice, MemoryThatIsToldTwiceIsTakenOnce) {
+  if (GetParam().path == Path::process) return;
+  auto const usable = std::make_shared<std::atomic<bool>>(false);
+  TransportOptions twice = options();
+  twice.landing_on_device = true;
+  twice.landing = [usable](Announced announced, Received landed) {
+    for (int i = 0; i < 2; ++i) {
+      Frames frames;
+      for (std::uint64_t const nbytes : announced.sizes) {
+        auto const block = std::make_shared<std::vector<std::byte>>(nbytes);
+        frames.push_back(Buffer::borrow_device(*block, block, host_twin, [usable] { return usable->load(); }));
+      }
+      landed(std::move(frames), nullptr);
+    }
+  };
+  Pair pair(twice);
+  for (unsigned i = 0; i < 2; ++i) {
+    *usable = false;
+    expect_sent(pair.a, mixed({10, 2 << 20}, "hd", i));
+    auto const came = receive(pair.b);
+    EXPECT_FALSE(came->there(100ms));
+    *usable = true;
+    expect_patterns(came->wait().frames, {10, 2 << 20}, i);
+  }
+}
+
 // ── peers that lie ───────────────────────────────────────────────────────────────────────────────────────
 
 Hello taking_device() {

@@ -86,7 +86,7 @@ struct Incoming {
   Clock::time_point since;
 
   /// How far its device frames are.
-  enum class Device { none, wanted, landing, asked, coming };
+  enum class Device { none, wanted, landing, landed, asked, coming };
   Device device = Device::none;
   std::vector<std::size_t> device_frames;  ///< their places among the frames
   std::vector<std::uint64_t> device_sizes;
@@ -96,7 +96,7 @@ struct Incoming {
 
   /// Whether bytes are due from the peer.
   [[nodiscard]] bool waits_for_peer() const noexcept {
-    bool const ours = device == Device::wanted || device == Device::landing;
+    bool const ours = device == Device::wanted || device == Device::landing || device == Device::landed;
     return parts > (ours ? 1U : 0U) && pull == nullptr;
   }
 };

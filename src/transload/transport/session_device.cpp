@@ -248,6 +248,7 @@ bool Session::place(std::shared_ptr<Incoming> const& message, Frames frames) {
   }
   Lock const lock(mutex_);
   for (std::size_t i = 0; i < frames.size(); ++i) message->frames[message->device_frames[i]] = std::move(frames[i]);
+  message->device = Incoming::Device::landed;
   return !error_;
 }
 
