@@ -654,5 +654,19 @@ TEST(TransportDevicePeers, MemoryThatIsGoneEndsTheConnectionInWords) {
   ::munmap(gone, page);
 }
 
+TEST(TransportDevicePeers, WithoutBytesThereIsNothingToOpen) {
+  DeviceLiar peer;
+  auto const memory = pattern(5000);
+  std::string why_not;
+  auto const exported = export_memory(memory, host_twin, why_not);
+  ASSERT_TRUE(exported);
+  auto const came = receive(peer.liar.connection);
+  peer.liar.raw.say({.type = RecordType::message, .follows = true, .number = 0, .sizes = {0, 5000}, .kinds = {FrameKind::device, FrameKind::device}, .exported = {{}, *exported}});
+  EXPECT_EQ(peer.hear().type, RecordType::fetched);
+  Ended const ended = came->wait();
+  ASSERT_EQ(ended.frames.size(), 2u) << ended.what;
+  EXPECT_TRUE(std::ranges::equal(ended.frames[1].bytes(), memory));
+}
+
 }  // namespace
 }  // namespace transload::test

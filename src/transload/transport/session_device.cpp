@@ -81,6 +81,10 @@ std::vector<ExportedMemory> Session::exports_of(Frames const& frames) {
   }
   for (std::size_t i = 0; i < frames.size() && why_not.empty(); ++i) {
     if (!is_device(frames[i])) continue;
+    if (frames[i].empty()) {  // of no allocation
+      exported.emplace_back();
+      continue;
+    }
     auto memory = export_memory(frames[i].bytes(), frames[i].device(), why_not);
     if (memory) exported.push_back(*memory);
   }
@@ -349,10 +353,15 @@ bool Session::look_at_pull(std::chrono::microseconds patience) {
 
 /// Null where it cannot be opened; `unable` says why.
 std::unique_ptr<Pull> Session::begin_pull(std::shared_ptr<Incoming> const& message, std::string& unable) {
+  std::vector<ExportedMemory> from;
   std::vector<void*> to;
-  for (std::size_t const i : message->device_frames) to.push_back(message->frames[i].writable().data());
+  for (std::size_t i = 0; i < message->exported.size(); ++i) {
+    if (message->exported[i].nbytes == 0) continue;
+    from.push_back(message->exported[i]);
+    to.push_back(message->frames[message->device_frames[i]].writable().data());
+  }
   try {
-    return pull(message->exported, to, device_of(message->frames), setup_.theirs.host.process);
+    return pull(from, to, device_of(message->frames), setup_.theirs.host.process);
   } catch (Error const& error) {
     if (error.kind() != ErrorKind::unsupported) throw;
     unable = error.what();
