@@ -668,5 +668,30 @@ TEST(TransportDevicePeers, WithoutBytesThereIsNothingToOpen) {
   EXPECT_TRUE(std::ranges::equal(ended.frames[1].bytes(), memory));
 }
 
+TEST(TransportDevicePeers, WhyFramesAreStagedStaysWhatItWas) {
+  auto const reason_out = [](Connection const& connection) {
+    std::string reason;
+    for (Decision const& decision : connection.stats().decisions) {
+      if (decision.place == "device frames out") reason = cat(decision.choice, ": ", decision.reason);
+    }
+    return reason;
+  };
+  DeviceLiar blind;
+  for (unsigned i = 0; i < 2; ++i) (void)send(blind.liar.connection, mixed({5000}, "d", i));
+  blind.liar.raw.say({.type = RecordType::fetch, .unable = true, .number = 0});
+  blind.liar.raw.say({.type = RecordType::fetch, .number = 1});  // was exported before that was known
+  std::string reason;
+  EXPECT_TRUE(eventually([&] { return (reason = reason_out(blind.liar.connection)).starts_with("staged"); }));
+  std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(reason_out(blind.liar.connection), "staged: the peer cannot open exported memory");
+
+  DeviceLiar hidden;
+  auto const came = receive(hidden.liar.connection);
+  hidden.liar.raw.say({.type = RecordType::message, .follows = true, .number = 0, .sizes = {5000}, .kinds = {FrameKind::device}, .exported = {{.nbytes = 5000}}});
+  EXPECT_TRUE(hidden.hear().unable);
+  (void)send(hidden.liar.connection, mixed({5000}, "d"));
+  EXPECT_EQ(reason_out(hidden.liar.connection), "staged: exported memory could not be opened here");
+}
+
 }  // namespace
 }  // namespace transload::test

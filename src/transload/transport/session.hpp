@@ -311,7 +311,7 @@ class Session final : public Watched, public std::enable_shared_from_this<Sessio
   std::uint64_t started_nbytes_ = 0;
   std::deque<std::shared_ptr<Outgoing>> fetches_;  ///< whose device frames were asked for, and are not on their way
   bool awaits_fence_ = false;                      ///< the next message's device frames may not be read yet; somebody looks
-  bool nothing_opens_ = false;                     ///< the peer cannot open exported memory
+  bool nothing_opens_ = false;                     ///< one of the two cannot open exported memory
   bool goodbye_said_ = false;
   bool pumping_ = false;        ///< somebody writes to the first stream, or waits until it can be written to
   bool caller_inside_ = false;  ///< it is a caller's thread, and it uses the descriptor now

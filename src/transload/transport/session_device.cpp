@@ -77,7 +77,7 @@ std::vector<ExportedMemory> Session::exports_of(Frames const& frames) {
   } else if (!setup_.options.exports || !setup_.theirs.exports) {
     why_not = "CUDA IPC is turned off";
   } else if (Lock const lock(mutex_); nothing_opens_) {
-    return {};
+    why_not = device_out_.path == "staged" ? device_out_.reason : "exported memory could not be opened here";
   }
   for (std::size_t i = 0; i < frames.size() && why_not.empty(); ++i) {
     if (!is_device(frames[i])) continue;
@@ -128,7 +128,7 @@ void Session::take_fetch(Record const& record) {
   if (record.unable) {
     nothing_opens_ = true;
     take_way(lock, device_out_, "staged", "the peer cannot open exported memory");
-  } else if (message->exported) {
+  } else if (message->exported && !nothing_opens_) {
     take_way(lock, device_out_, "staged", "the peer had no device memory for what is exported");
   }
   message->exported = false;
@@ -438,7 +438,7 @@ void Session::take_device(Record const& record) {
     if (on_device) {
       Frames host = make_landing(message->device_sizes, resource_);
       for (std::size_t i = 0; i < host.size(); ++i) message->frames[message->device_frames[i]] = std::move(host[i]);
-      message->why_fetched = "there are no further streams";
+      message->why_fetched += cat(message->why_fetched.empty() ? "" : "; ", "there are no further streams");
     }
     take_way(lock, device_in_, "host", message->why_fetched);
     for (std::size_t const i : message->device_frames) message->first.add(message->frames[i].data(), message->frames[i].nbytes());
