@@ -693,5 +693,12 @@ TEST(TransportDevicePeers, WhyFramesAreStagedStaysWhatItWas) {
   EXPECT_EQ(reason_out(hidden.liar.connection), "staged: exported memory could not be opened here");
 }
 
+TEST(TransportDevicePeers, AGoodbyeBeforeDeviceFramesEndsTheConnectionInWords) {
+  DeviceLiar peer;
+  peer.liar.raw.say({.type = RecordType::message, .follows = true, .number = 0, .sizes = {5000}, .kinds = {FrameKind::device}});
+  peer.liar.raw.say({.type = RecordType::goodbye});
+  EXPECT_NE(expect_end(peer.liar.connection, ErrorKind::malformed).find("a goodbye before"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace transload::test

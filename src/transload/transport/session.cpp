@@ -954,6 +954,8 @@ void Session::take_record(Record record) {
       Calls calls;
       Lock const lock(mutex_);
       expects(pending_.type != RecordType::message, ErrorKind::malformed, "a goodbye before the body of an announced message");
+      bool const device = std::ranges::any_of(incoming_, [](auto const& message) { return message->device != Incoming::Device::none && message->device != Incoming::Device::coming; });
+      expects(!device, ErrorKind::malformed, "a goodbye before device frames that it owes");
       goodbye_heard_ = true;
       deliver(lock, calls);
       return;
