@@ -192,7 +192,7 @@ class TransloadComm(Comm):
             try:
                 sent = connection.send(frames)
             except BufferError:  # one is not contiguous: Dask copies such, too
-                sent = connection.send([ensure_memoryview(frame) for frame in frames])
+                sent = connection.send([_in_one_piece(frame) for frame in frames])
             if not sent:
                 # A write that is cancelled here has handed its message over: it arrives whole.
                 future = self._loop.create_future()
@@ -260,6 +260,13 @@ class TransloadComm(Comm):
     def extra_info(self) -> dict[str, Any]:
         """What went over the connection, and by which path."""
         return self._connection.stats() if self._connection is not None else self._last_info
+
+
+def _in_one_piece(frame: Any) -> Any:
+    try:
+        return ensure_memoryview(frame)
+    except TypeError:  # a GPU's memory
+        return frame
 
 
 def _close_dangling(connection: _core.Connection, name: str, tokens: list[int]) -> None:

@@ -143,3 +143,16 @@ def test_a_read_that_is_cancelled_leaves_the_message_to_the_next():
 
     for config in WAYS.values():
         talk(test, config)
+
+
+def test_host_frames_that_are_not_in_one_piece_go_with_a_gpus_memory():
+    """The copy that is made of them was made of the GPU's memory, too: a TypeError."""
+
+    async def test(a, b):
+        columns, memory = np.arange(200_000.0).reshape(400, -1)[:, :7], device_memory(1_000_000)
+        writing = asyncio.ensure_future(a.write({"x": Serialized({"serializer": "any"}, [memoryview(columns), memory])}))
+        frames = (await b.read())["x"].frames
+        await writing
+        assert bytes(frames[0]) == columns.tobytes() and bytes(frames[1]) == content(memory)
+
+    talk(test, {}, deserialize=False)
