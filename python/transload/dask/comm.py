@@ -83,7 +83,7 @@ def _options(deserialize: bool) -> dict[str, float]:
     }
     if deserialize:  # who only forwards, as a scheduler, needs no GPU
         device = config("transload.device", None)
-        if isinstance(device, int):
+        if type(device) is int and device >= _core.HOST_TWIN:
             options["device"] = device
         elif device in (None, "auto"):
             options["device_of_thread"] = _core.may_have_devices()

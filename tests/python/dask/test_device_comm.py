@@ -120,7 +120,7 @@ def test_a_receiver_may_want_host_memory():
     talk(test, {"transload.device": "host"})
 
 
-@pytest.mark.parametrize("setting", ["gpu", 1.5, "0"])
+@pytest.mark.parametrize("setting", ["gpu", 1.5, "0", True, -2])
 def test_a_setting_that_is_none_is_refused_in_words(setting):
     async def test(a, b):
         raise AssertionError("connected")
