@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "transload/base/error.hpp"
+#include "transload/memory/ipc.hpp"
 
 namespace transload::transport {
 
@@ -100,7 +101,8 @@ void Loop::wait_tick() {
     }
     std::erase_if(watched_, [](auto const& weak) { return weak.expired(); });
     ticking_ = false;
-    if (!watched_.empty()) wait_tick();
+    close_imported();  // also what a connection has opened that is no more
+    if (!watched_.empty() || nimported() > 0) wait_tick();
   });
 }
 

@@ -353,7 +353,6 @@ void Session::tick(Clock::time_point now) {
   for (auto const& lane : idle) {
     if (lane != nullptr) lane->idle();
   }
-  close_imported();
   if (!stalled.empty()) fail(ErrorKind::disconnected, stalled);
 }
 
