@@ -253,6 +253,7 @@ class Session final : public Watched, public std::enable_shared_from_this<Sessio
   };
   void take_way(Lock const& lock, DeviceWay& way, std::string path, std::string reason);
   [[nodiscard]] bool ready(Lock const& lock, std::shared_ptr<Outgoing> const& message);
+  [[nodiscard]] std::shared_ptr<Outgoing> unfetched(Lock const& lock, std::uint64_t number) const;
   void take_fetch(Record const& record);
   void take_fetched(Record const& record);
   void send_fetched(Lock const& lock);

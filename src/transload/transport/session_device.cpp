@@ -117,13 +117,16 @@ bool Session::ready(Lock const&, std::shared_ptr<Outgoing> const& message) {
   return false;
 }
 
+/// The started message of this number whose device frames the peer may still fetch; else null.
+std::shared_ptr<Outgoing> Session::unfetched(Lock const&, std::uint64_t number) const {
+  std::uint64_t const at = nstarted_ > 0 ? number - queue_.front()->number : 0;  // they are numbered without gaps
+  return at < nstarted_ && queue_[at]->waits_for_peer() ? queue_[at] : nullptr;
+}
+
 void Session::take_fetch(Record const& record) {
   Lock lock(mutex_);
-  std::shared_ptr<Outgoing> message;
-  for (std::size_t i = 0; i < nstarted_; ++i) {
-    if (queue_[i]->number == record.number) message = queue_[i];
-  }
-  expects(message != nullptr && message->waits_for_peer(), ErrorKind::malformed, [&] { return cat("a fetch of message ", record.number, ", which has no device frames to fetch"); });
+  auto message = unfetched(lock, record.number);
+  expects(message != nullptr, ErrorKind::malformed, [&] { return cat("a fetch of message ", record.number, ", which has no device frames to fetch"); });
   message->asked = true;
   if (record.unable) {
     nothing_opens_ = true;
@@ -140,10 +143,8 @@ void Session::take_fetched(Record const& record) {
   std::shared_ptr<Outgoing> message;
   {
     Lock const lock(mutex_);
-    for (std::size_t i = 0; i < nstarted_; ++i) {
-      if (queue_[i]->number == record.number) message = queue_[i];
-    }
-    expects(message != nullptr && message->waits_for_peer() && message->exported, ErrorKind::malformed,
+    message = unfetched(lock, record.number);
+    expects(message != nullptr && message->exported, ErrorKind::malformed,
             [&] { return cat("message ", record.number, " was fetched, which exported nothing"); });
     message->asked = true;
   }
