@@ -109,6 +109,14 @@ TEST_P(TransportDevice, FramesOfBothKindsArriveAsTheyWere) {
   EXPECT_EQ(pair.a.stats().nbytes_sent, pair.b.stats().nbytes_received);
 }
 
+TEST_P(TransportDevice, DeviceFramesWithoutBytesArrive) {
+  Pair pair(options());
+  for (std::vector<std::size_t> const& sizes : {std::vector<std::size_t>{0}, {0, 0, 10}, {0, 1 << 20, 0}}) {
+    expect_sent(pair.a, mixed(sizes, "ddd"));
+    expect_patterns(expect_message(pair.b), sizes);
+  }
+}
+
 TEST_P(TransportDevice, ManyMessagesKeepTheirOrder) {
   Pair pair(options());
   unsigned const n = 60;
@@ -691,6 +699,20 @@ TEST(TransportDevicePeers, WhyFramesAreStagedStaysWhatItWas) {
   EXPECT_TRUE(hidden.hear().unable);
   (void)send(hidden.liar.connection, mixed({5000}, "d"));
   EXPECT_EQ(reason_out(hidden.liar.connection), "staged: exported memory could not be opened here");
+}
+
+TEST(TransportDevicePeers, WhoFetchesAndReadsNothingOrOwesWhatWasAskedForIsStalled) {
+  TransportOptions impatient = options_for(Path::tcp);
+  impatient.stall_timeout = 1s;
+  DeviceLiar deaf(impatient);
+  (void)send(deaf.liar.connection, mixed({64 << 20}, "d"));
+  deaf.liar.raw.say({.type = RecordType::fetch, .number = 0});
+  EXPECT_NE(expect_end(deaf.liar.connection, ErrorKind::disconnected).find("has not moved a byte"), std::string::npos);
+
+  DeviceLiar mute(impatient);
+  auto const came = receive(mute.liar.connection);
+  mute.liar.raw.say({.type = RecordType::message, .follows = true, .number = 0, .sizes = {5000}, .kinds = {FrameKind::device}});
+  EXPECT_NE(came->wait().what.find("has not moved a byte"), std::string::npos);
 }
 
 TEST(TransportDevicePeers, AGoodbyeBeforeDeviceFramesEndsTheConnectionInWords) {
