@@ -463,6 +463,16 @@ Hello taking_device() {
   return said;
 }
 
+Record hear_record(Raw const& raw) {
+  RecordReader reader({.nframes_most = 1000, .message_nbytes_most = 1 << 30, .kinds_most = 2});
+  while (!reader.complete()) {
+    auto const bytes = raw.hear(1);
+    if (bytes.empty()) break;
+    (void)reader.feed(bytes);
+  }
+  return reader.complete() ? reader.take() : Record{};
+}
+
 struct DeviceLiar {
   Twin twin;
   Liar liar;
@@ -471,15 +481,7 @@ struct DeviceLiar {
     options.device_resource = &twin;
     return options;
   }
-  [[nodiscard]] Record hear() const {
-    RecordReader reader({.nframes_most = 1000, .message_nbytes_most = 1 << 30, .kinds_most = 2});
-    while (!reader.complete()) {
-      auto const bytes = liar.raw.hear(1);
-      if (bytes.empty()) break;
-      (void)reader.feed(bytes);
-    }
-    return reader.complete() ? reader.take() : Record{};
-  }
+  [[nodiscard]] Record hear() const { return hear_record(liar.raw); }
 };
 
 TEST(TransportDevicePeers, MemoryThatCannotBeOpenedIsFetched) {
@@ -660,6 +662,41 @@ TEST(TransportDevicePeers, MemoryThatIsGoneEndsTheConnectionInWords) {
   Ended const ended = came->wait();
   EXPECT_NE(ended.what.find("the peer's memory is gone"), std::string::npos) << ended.what;
   ::munmap(gone, page);
+}
+
+TEST(TransportDevicePeers, APeerThatCannotOpenWhileAMessageComesDoesNotKeepItBack) {
+  // The message waited for a reader that makes its memory, and no longer for one that asks: half of it had come when it changed its way.
+  Twin twin;
+  TransportOptions options = DeviceLiar::with(options_for(Path::tcp_streams), twin);
+  options.lands_when_received = true;
+  Host host(options);
+  Raw const first(host.address());
+  Hello said = taking_device();
+  said.streams = 1;
+  first.say(pack_hello(said));
+  said.token = first.hear_hello().token;
+  Connection connection = host.accepted->wait();
+  Raw const further(host.address());
+  said.stream = 1;
+  further.say(pack_hello(said));
+  EXPECT_EQ(further.hear_hello().refused, "");
+  first.say({.type = RecordType::streams, .nstreams = 1});
+
+  EXPECT_EQ(send(connection, mixed({5000}, "d"))->wait().kind, std::nullopt);
+  EXPECT_EQ(hear_record(first).exported.size(), 1u);
+  Told<bool> readable;
+  connection.when_readable([&] { readable.tell(true); });
+  first.say({.type = RecordType::message, .follows = true, .nstreams = 1, .chunk_nbytes = 4096, .number = 0, .sizes = {4096, 5000}, .kinds = {FrameKind::plain, FrameKind::device}, .exported = {{.nbytes = 5000}}});
+  first.say({.type = RecordType::fetch, .unable = true, .number = 0});
+  EXPECT_EQ(hear_record(first).type, RecordType::device);
+  further.say(pattern(4096));
+  EXPECT_EQ(hear_record(first).type, RecordType::fetch);
+  first.say({.type = RecordType::device, .number = 0});
+  first.say(pattern(5000, 4));
+  EXPECT_TRUE(readable.wait());
+  Frames frames;
+  EXPECT_TRUE(connection.try_receive(frames));
+  EXPECT_TRUE(std::ranges::equal(frames.at(1).bytes(), pattern(5000, 4)));
 }
 
 TEST(TransportDevicePeers, WithoutBytesThereIsNothingToOpen) {

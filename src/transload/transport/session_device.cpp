@@ -137,6 +137,7 @@ void Session::take_fetch(Record const& record) {
   message->exported = false;
   fetches_.push_back(std::move(message));
   pump_from(lock);
+  if (record.unable) grant_pending();  // what comes is not read by whoever takes it any more
 }
 
 void Session::take_fetched(Record const& record) {
