@@ -101,12 +101,12 @@ nb::object integer_bounds(nb::handle arrays, int device, std::uint64_t stream) {
       StreamHandle const producer = stream;
       found = bounds_of(asked, device, {&producer, 1});
     }
-    Ref const list = take(PyList_New(0));
+    Ref list = take(PyList_New(0));
     for (IntegerBounds const& bounds : found) {
       Ref const row = take(Py_BuildValue("(LLO)", static_cast<long long>(bounds.least), static_cast<long long>(bounds.most), bounds.ascending ? Py_True : Py_False));
       check(PyList_Append(list.get(), row.get()));
     }
-    return Ref::borrow(list.get());
+    return list;
   });
 }
 

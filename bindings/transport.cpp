@@ -67,6 +67,17 @@ void unraisable() {
   if (PyErr_Occurred() != nullptr) PyErr_WriteUnraisable(nullptr);
 }
 
+/// The exception that was raised, which is not raised any more.
+Ref fetched_exception() {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (traceback != nullptr) PyException_SetTraceback(value, traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  return Ref(value);
+}
+
 /// Rung by the engine's threads, answered by an event loop. Connections and listeners hold it; it holds none of them.
 class Bell : public std::enable_shared_from_this<Bell> {
  public:
@@ -93,6 +104,8 @@ class Bell : public std::enable_shared_from_this<Bell> {
   }
 
   /// With the GIL.
+  ///
+  /// @throws Raised for a KeyboardInterrupt or its like that came up in one of the calls, when all were made.
   void answer() {
     std::uint64_t count;
     (void)!::read(fd_, &count, sizeof count);
@@ -103,11 +116,16 @@ class Bell : public std::enable_shared_from_this<Bell> {
       calls.swap(calls_);
     }
     auto const self = shared_from_this();
+    Ref interrupt;
     for (auto const& call : calls) {
       try {
         call(self);
       } catch (Raised const&) {
-        unraisable();
+        if (!interrupt && PyErr_ExceptionMatches(PyExc_Exception) == 0) {
+          interrupt = fetched_exception();
+        } else {
+          unraisable();
+        }
       } catch (nb::python_error& error) {
         error.restore();
         unraisable();
@@ -116,6 +134,9 @@ class Bell : public std::enable_shared_from_this<Bell> {
         unraisable();
       }
     }
+    if (!interrupt) return;
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(interrupt.get())), interrupt.get());
+    throw Raised{};
   }
 
   /// The loop is closed, nobody answers any more: what waits is dropped, and what still comes. With the GIL.
@@ -153,14 +174,9 @@ class Bell : public std::enable_shared_from_this<Bell> {
   std::uint64_t nkept_ = 0;
 };
 
-PyObject* make_exception(ErrorKind kind, std::string const& what) {
+Ref make_exception(ErrorKind kind, std::string const& what) {
   set_python_error(name(kind), what.c_str());
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  Py_XDECREF(type);
-  Py_XDECREF(traceback);
-  return value;
+  return fetched_exception();
 }
 
 bool is_done(PyObject* future) {
@@ -262,6 +278,8 @@ Buffer lend_device(PyObject* object, std::shared_ptr<Bell> const& bell) {
 }
 
 /// Fresh memory of `device` (none: the current one) for device frames; where there is none, host memory: whoever decodes the message meets the reason.
+///
+/// @throws Raised for what is no failure of the allocator, as a KeyboardInterrupt.
 Frames land_on_device(Announced const& announced, std::optional<int> device, std::shared_ptr<Bell> const& bell) {
   Frames frames;
   try {
@@ -272,6 +290,7 @@ Frames land_on_device(Announced const& announced, std::optional<int> device, std
     }
     return frames;
   } catch (Raised const&) {
+    if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw;  // a KeyboardInterrupt
     PyErr_Clear();
   } catch (Error const&) {
   }
@@ -607,6 +626,10 @@ TransportOptions to_options(nb::dict const& given, PyBell const& bell, std::opti
       } catch (std::bad_alloc const&) {
         Error const error(ErrorKind::exhausted, "no memory for the next message");
         return landed({}, &error);
+      } catch (Raised const&) {
+        Error const error(ErrorKind::failed, "interrupted while memory was made for a message");
+        landed({}, &error);
+        throw;
       }
       landed(std::move(frames), nullptr);
     });
@@ -630,7 +653,7 @@ nb::object connect(PyBell const& bell, std::string const& host, int port, nb::di
       bell->ring([number, made, why, device](std::shared_ptr<Bell> const& bell) {
         Ref waiting(bell->take_back(number));
         if (!waiting) return;
-        Ref const exception(why != nullptr ? make_exception(why->kind(), why->what()) : nullptr);
+        Ref const exception = why != nullptr ? make_exception(why->kind(), why->what()) : Ref();
         nb::object connected;
         if (why == nullptr) connected = make_connection(std::move(*made), bell, device);
         tell(waiting.release(), connected.ptr(), exception.get());

@@ -1,6 +1,8 @@
 // What a peer says behind its hello, to a live end: records and bodies, in pieces. The first byte says how, the second where
-// the stream is cut in two. The end tells each message that came whole and then why it ended, in words, and takes the next peer.
+// the stream is cut in two; the peer may wait for an answer there, as one that is asked for device frames does. The end tells each
+// message that came whole and then why it ended, in words, and takes the next peer.
 #include <arpa/inet.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -109,7 +111,19 @@ int connected(Address const& address) {
 
 void say(int fd, std::span<std::byte const> bytes) { (void)!::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
 
-void talk(std::span<std::byte const> input, std::size_t cut) {
+/// Something was said behind the hello, or will not be soon.
+void hear(int fd) {
+  auto const read = [fd](std::size_t nbytes) {
+    std::vector<std::byte> bytes(nbytes);
+    if (::recv(fd, bytes.data(), nbytes, MSG_WAITALL) != static_cast<ssize_t>(nbytes)) std::abort();
+    return bytes;
+  };
+  (void)read(hello_nbytes(read(hello_head_nbytes)));
+  pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
+  (void)::poll(&wait, 1, 20);
+}
+
+void talk(std::span<std::byte const> input, std::size_t cut, bool waits) {
   static End end;
   Hello hello;
   hello.software = "fuzz";
@@ -121,9 +135,13 @@ void talk(std::span<std::byte const> input, std::size_t cut) {
   Connection peer = connection.get();
   cut = std::min(cut, input.size());
   say(fd, input.first(cut));
-  say(fd, input.subspan(cut));
-  ::shutdown(fd, SHUT_WR);
-  for (bool ended = false; !ended;) {
+  auto const say_the_rest = [&] {
+    if (waits) hear(fd);
+    say(fd, input.subspan(cut));
+    ::shutdown(fd, SHUT_WR);
+  };
+  bool first = true;
+  for (bool ended = false; !ended; first = false) {
     std::promise<bool> told;
     auto done = told.get_future();
     peer.receive([&](Frames frames, Error const* error) {
@@ -133,6 +151,7 @@ void talk(std::span<std::byte const> input, std::size_t cut) {
       if (error != nullptr && error->kind() != ErrorKind::malformed && error->kind() != ErrorKind::disconnected) std::abort();
       told.set_value(error != nullptr);
     });
+    if (first) say_the_rest();
     if (done.wait_for(std::chrono::seconds(5)) != std::future_status::ready) std::abort();  // the peer has said its last
     ended = done.get();
   }
@@ -147,7 +166,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
   if (data[0] % 2 == 0) {
     read_records(input, 1 + data[1] % 40);
   } else {
-    talk(input, data[1]);
+    talk(input, data[1], data[0] % 4 == 3);
   }
   return 0;
 }

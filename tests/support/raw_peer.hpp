@@ -70,6 +70,11 @@ class Raw {
     if (head.size() < hello_head_nbytes) return {};
     return parse_hello(hear(hello_nbytes(head)));
   }
+  /// Whether the other end's end can be seen, whatever lies unread before it.
+  [[nodiscard]] bool hung_up() const {
+    pollfd watched{fd_, POLLRDHUP, 0};
+    return ::poll(&watched, 1, 0) > 0;
+  }
   /// Whether the other end has ended the stream.
   [[nodiscard]] bool ended(std::chrono::milliseconds timeout = 10s) const {
     auto const until = std::chrono::steady_clock::now() + timeout;

@@ -1,8 +1,15 @@
 // Frames in a GPU's memory between two ends, over the host twin: fetched when somebody asks, read where they lie or through staging rings.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
-#include <cstring>
-#include <set>
+#include <chrono>
+#include <new>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -100,6 +107,14 @@ TEST_P(TransportDevice, FramesOfBothKindsArriveAsTheyWere) {
   expect_sent(pair.b, mixed(sizes, kinds, 5));
   expect_patterns(expect_message(pair.a), sizes, 5);
   EXPECT_EQ(pair.a.stats().nbytes_sent, pair.b.stats().nbytes_received);
+}
+
+TEST_P(TransportDevice, DeviceFramesWithoutBytesArrive) {
+  Pair pair(options());
+  for (std::vector<std::size_t> const& sizes : {std::vector<std::size_t>{0}, {0, 0, 10}, {0, 1 << 20, 0}}) {
+    expect_sent(pair.a, mixed(sizes, "ddd"));
+    expect_patterns(expect_message(pair.b), sizes);
+  }
 }
 
 TEST_P(TransportDevice, ManyMessagesKeepTheirOrder) {
@@ -281,7 +296,6 @@ TEST_P(TransportDevice, BodiesAboveTheWindowAreAnnouncedAsEver) {
   }
 }
 
-/// A pull that is done when the test says so is not to be had of the twin: that the message comes at once is.
 TEST_P(TransportDevice, WhoeverReceivesMayMakeTheMemory) {
   TransportOptions by_reader = options();
   by_reader.device_resource = nullptr;
@@ -341,6 +355,104 @@ TEST_P(TransportDevice, AReaderWithoutDeviceMemoryGetsHostMemory) {
   expect_patterns(frames, {10, 2 << 20, 5000}, 3);
 }
 
+TEST_P(TransportDevice, WhatIsThrownWhileTheMemoryIsMadeLeavesTheMessageToTheNextReader) {
+  if (GetParam().path == Path::process || !GetParam().exports) return;
+  TransportOptions by_reader = options();
+  by_reader.lands_when_received = true;
+  Pair pair(by_reader);
+  expect_sent(pair.a, mixed({10, 2 << 20, 5000}, "hdh", 3));
+  Told<bool> readable;
+  pair.b.when_readable([&] { readable.tell(true); });
+  readable.wait();
+  Frames frames;
+  EXPECT_THROW((void)pair.b.try_receive(frames, [](Announced const&) -> Frames { throw std::bad_alloc(); }), std::bad_alloc);
+  EXPECT_TRUE(pair.b.try_receive(frames, [&](Announced const& announced) {
+    Frames made;
+    for (std::uint64_t const nbytes : announced.sizes) made.push_back(Buffer::allocate(nbytes, twin));
+    return made;
+  }));
+  expect_patterns(frames, {10, 2 << 20, 5000}, 3);
+}
+
+TEST_P(TransportDevice, AReaderThatMakesNoMemoryGetsThatOfTheOptions) {
+  if (GetParam().path == Path::process) return;
+  TransportOptions by_reader = options();
+  by_reader.lands_when_received = true;
+  Pair pair(by_reader);
+  expect_sent(pair.a, mixed({10, 2 << 20, 5000}, "hdh", 3));
+  expect_patterns(expect_message(pair.b), {10, 2 << 20, 5000}, 3);
+}
+
+/// As `operator new` says it.
+class Full final : public Resource {
+ public:
+  std::span<std::byte> allocate(std::size_t) override { throw std::bad_alloc(); }
+  void deallocate(std::span<std::byte>) noexcept override {}
+  [[nodiscard]] MemoryKind kind() const noexcept override { return MemoryKind::device; }
+  [[nodiscard]] int device() const noexcept override { return host_twin; }
+};
+
+TEST_P(TransportDevice, AResourceMaySayInTheLanguagesWordsThatItIsFull) {
+  Full full;
+  TransportOptions without_room = options();
+  without_room.device_resource = &full;
+  Pair pair(without_room);
+  auto const came = receive(pair.b);
+  expect_sent(pair.a, mixed({10, 2 << 20}, "hd", 1));
+  expect_patterns(came->wait().frames, {10, 2 << 20}, 1);
+}
+
+TEST_P(TransportDevice, WhatWaitsForADeviceIsLetGoWithTheConnectionAndTheEngine) {
+  if (GetParam().path == Path::process) return;
+  std::atomic<int> alive{0};
+  auto const send_unready = [&](Connection& connection) {
+    auto const bytes = std::make_shared<std::vector<std::byte>>(pattern(1 << 20));
+    ++alive;
+    std::shared_ptr<void const> const keeper(bytes->data(), [bytes, &alive](void const*) { --alive; });
+    Frames frames;
+    frames.push_back(Buffer::borrow_device(*bytes, keeper, host_twin, [] { return false; }));
+    (void)send(connection, std::move(frames));
+    std::this_thread::sleep_for(20ms);
+  };
+  {
+    Pair pair(options());
+    send_unready(pair.a);
+    pair.a.abort();
+    EXPECT_TRUE(eventually([&] { return alive == 0; }));
+  }
+  {
+    Pair pair(options());
+    send_unready(pair.a);
+  }
+  EXPECT_EQ(alive, 0);
+}
+
+TEST_P(TransportDevice, MemoryThatIsToldTwiceIsTakenOnce) {
+  if (GetParam().path == Path::process) return;
+  auto const usable = std::make_shared<std::atomic<bool>>(false);
+  TransportOptions twice = options();
+  twice.landing_on_device = true;
+  twice.landing = [usable](Announced announced, Received landed) {
+    for (int i = 0; i < 2; ++i) {
+      Frames frames;
+      for (std::uint64_t const nbytes : announced.sizes) {
+        auto const block = std::make_shared<std::vector<std::byte>>(nbytes);
+        frames.push_back(Buffer::borrow_device(*block, block, host_twin, [usable] { return usable->load(); }));
+      }
+      landed(std::move(frames), nullptr);
+    }
+  };
+  Pair pair(twice);
+  for (unsigned i = 0; i < 2; ++i) {
+    *usable = false;
+    expect_sent(pair.a, mixed({10, 2 << 20}, "hd", i));
+    auto const came = receive(pair.b);
+    EXPECT_FALSE(came->there(100ms));
+    *usable = true;
+    expect_patterns(came->wait().frames, {10, 2 << 20}, i);
+  }
+}
+
 // ── peers that lie ───────────────────────────────────────────────────────────────────────────────────────
 
 Hello taking_device() {
@@ -351,6 +463,16 @@ Hello taking_device() {
   return said;
 }
 
+Record hear_record(Raw const& raw) {
+  RecordReader reader({.nframes_most = 1000, .message_nbytes_most = 1 << 30, .kinds_most = 2});
+  while (!reader.complete()) {
+    auto const bytes = raw.hear(1);
+    if (bytes.empty()) break;
+    (void)reader.feed(bytes);
+  }
+  return reader.complete() ? reader.take() : Record{};
+}
+
 struct DeviceLiar {
   Twin twin;
   Liar liar;
@@ -359,15 +481,7 @@ struct DeviceLiar {
     options.device_resource = &twin;
     return options;
   }
-  [[nodiscard]] Record hear() const {
-    RecordReader reader({.nframes_most = 1000, .message_nbytes_most = 1 << 30, .kinds_most = 2});
-    while (!reader.complete()) {
-      auto const bytes = liar.raw.hear(1);
-      if (bytes.empty()) break;
-      (void)reader.feed(bytes);
-    }
-    return reader.complete() ? reader.take() : Record{};
-  }
+  [[nodiscard]] Record hear() const { return hear_record(liar.raw); }
 };
 
 TEST(TransportDevicePeers, MemoryThatCannotBeOpenedIsFetched) {
@@ -448,6 +562,201 @@ TEST(TransportDevicePeers, WhatWasReadFromAPeerThatIsGoneIsDropped) {
   liar.raw.end();
   *gate = true;
   EXPECT_TRUE(came->wait().kind.has_value());
+}
+
+TEST(TransportDevicePeers, AnEndIsSeenBeforeTheBytesThatAreUnread) {
+  // A peer that reads our memory asks, when it is done, whether we are there still: we let go of the memory behind our end, which bytes of ours that
+  // the peer has not read must not hold up.
+  Hello said = taking_device();
+  said.window_nbytes = 1 << 30;
+  Twin twin;
+  Liar liar(DeviceLiar::with(options_for(Path::tcp), twin), said);
+  (void)send(liar.connection, mixed({10, 5000}, "hd"));
+  (void)send(liar.connection, patterns({64 << 20}));
+  std::this_thread::sleep_for(300ms);  // both socket buffers are full
+  EXPECT_FALSE(liar.raw.hung_up());
+  liar.connection.abort();
+  EXPECT_TRUE(eventually([&] { return liar.raw.hung_up(); }));
+}
+
+/// A peer whose memory takes a while to be read, and an end whose reader makes the memory.
+struct SlowPeer {
+  Twin twin;
+  std::vector<std::byte> memory = pattern(5000, 7);
+  std::optional<Liar> liar;
+
+  explicit SlowPeer(std::chrono::microseconds takes) {
+    TransportOptions options = DeviceLiar::with(options_for(Path::tcp), twin);
+    options.lands_when_received = true;
+    liar.emplace(options, taking_device());
+    std::string why_not;
+    ExportedMemory exported = export_memory(memory, host_twin, why_not).value();
+    exported.allocation = static_cast<std::uint64_t>(takes.count());
+    liar->raw.say({.type = RecordType::message, .follows = true, .number = 0, .sizes = {5000}, .kinds = {FrameKind::device}, .exported = {exported}});
+    wait_until_readable();
+  }
+  void wait_until_readable() {
+    Told<bool> readable;
+    liar->connection.when_readable([&] { readable.tell(true); });
+    readable.wait();
+  }
+  [[nodiscard]] bool try_receive(Frames& frames) {
+    return liar->connection.try_receive(frames, [this](Announced const& announced) {
+      Frames made;
+      for (std::uint64_t const nbytes : announced.sizes) made.push_back(Buffer::allocate(nbytes, twin));
+      return made;
+    });
+  }
+};
+
+TEST(TransportDevicePeers, AReaderWaitsForMemoryThatIsBeingRead) {
+  SlowPeer peer(100ms);
+  Frames frames;
+  EXPECT_FALSE(peer.try_receive(frames));
+  EXPECT_TRUE(peer.liar->connection.reads_device());
+  EXPECT_FALSE(peer.try_receive(frames));  // it has begun
+  EXPECT_TRUE(peer.liar->connection.wait_device(10s));
+  EXPECT_FALSE(peer.liar->connection.reads_device());
+  EXPECT_TRUE(peer.try_receive(frames));
+  EXPECT_TRUE(std::ranges::equal(frames.at(0).bytes(), peer.memory));
+}
+
+TEST(TransportDevicePeers, MemoryIsReadOnWhereNobodyWaitsLonger) {
+  for (auto const budget : {0us, 50us, 1000us}) {
+    SlowPeer peer(100ms);
+    Frames frames;
+    EXPECT_FALSE(peer.try_receive(frames));
+    EXPECT_FALSE(peer.liar->connection.wait_device(budget));
+    EXPECT_FALSE(peer.liar->connection.reads_device());
+    peer.wait_until_readable();
+    EXPECT_TRUE(peer.try_receive(frames));
+    EXPECT_TRUE(std::ranges::equal(frames.at(0).bytes(), peer.memory));
+  }
+}
+
+TEST(TransportDevicePeers, AnEndWhileMemoryIsBeingReadLetsGoOfBothSides) {
+  for (bool const waits : {false, true}) {
+    SlowPeer peer(500ms);
+    Frames frames;
+    EXPECT_FALSE(peer.try_receive(frames));
+    if (waits) {
+      EXPECT_FALSE(peer.liar->connection.wait_device(0us));
+    }
+    EXPECT_EQ(peer.twin.used(), 5000u);
+    peer.liar->raw.end();
+    expect_end(peer.liar->connection);
+    EXPECT_FALSE(peer.liar->connection.reads_device());
+    EXPECT_TRUE(eventually([&] { return peer.twin.used() == 0; }));
+  }
+}
+
+TEST(TransportDevicePeers, MemoryThatIsGoneEndsTheConnectionInWords) {
+  auto const page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* const gone = ::mmap(nullptr, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);  // as after munmap, and nobody else gets it
+  ASSERT_NE(gone, MAP_FAILED);
+  std::string why_not;
+  ExportedMemory const exported = export_memory({static_cast<std::byte*>(gone), page}, host_twin, why_not).value();
+  DeviceLiar liar;
+  auto const came = receive(liar.liar.connection);
+  liar.liar.raw.say({.type = RecordType::message, .follows = true, .number = 0, .sizes = {page}, .kinds = {FrameKind::device}, .exported = {exported}});
+  Ended const ended = came->wait();
+  EXPECT_NE(ended.what.find("the peer's memory is gone"), std::string::npos) << ended.what;
+  ::munmap(gone, page);
+}
+
+TEST(TransportDevicePeers, APeerThatCannotOpenWhileAMessageComesDoesNotKeepItBack) {
+  // The message waited for a reader that makes its memory, and no longer for one that asks: half of it had come when it changed its way.
+  Twin twin;
+  TransportOptions options = DeviceLiar::with(options_for(Path::tcp_streams), twin);
+  options.lands_when_received = true;
+  Host host(options);
+  Raw const first(host.address());
+  Hello said = taking_device();
+  said.streams = 1;
+  first.say(pack_hello(said));
+  said.token = first.hear_hello().token;
+  Connection connection = host.accepted->wait();
+  Raw const further(host.address());
+  said.stream = 1;
+  further.say(pack_hello(said));
+  EXPECT_EQ(further.hear_hello().refused, "");
+  first.say({.type = RecordType::streams, .nstreams = 1});
+
+  EXPECT_EQ(send(connection, mixed({5000}, "d"))->wait().kind, std::nullopt);
+  EXPECT_EQ(hear_record(first).exported.size(), 1u);
+  Told<bool> readable;
+  connection.when_readable([&] { readable.tell(true); });
+  first.say({.type = RecordType::message, .follows = true, .nstreams = 1, .chunk_nbytes = 4096, .number = 0, .sizes = {4096, 5000}, .kinds = {FrameKind::plain, FrameKind::device}, .exported = {{.nbytes = 5000}}});
+  first.say({.type = RecordType::fetch, .unable = true, .number = 0});
+  EXPECT_EQ(hear_record(first).type, RecordType::device);
+  further.say(pattern(4096));
+  EXPECT_EQ(hear_record(first).type, RecordType::fetch);
+  first.say({.type = RecordType::device, .number = 0});
+  first.say(pattern(5000, 4));
+  EXPECT_TRUE(readable.wait());
+  Frames frames;
+  EXPECT_TRUE(connection.try_receive(frames));
+  EXPECT_TRUE(std::ranges::equal(frames.at(1).bytes(), pattern(5000, 4)));
+}
+
+TEST(TransportDevicePeers, WithoutBytesThereIsNothingToOpen) {
+  DeviceLiar peer;
+  auto const memory = pattern(5000);
+  std::string why_not;
+  auto const exported = export_memory(memory, host_twin, why_not);
+  ASSERT_TRUE(exported);
+  auto const came = receive(peer.liar.connection);
+  peer.liar.raw.say({.type = RecordType::message, .follows = true, .number = 0, .sizes = {0, 5000}, .kinds = {FrameKind::device, FrameKind::device}, .exported = {{}, *exported}});
+  EXPECT_EQ(peer.hear().type, RecordType::fetched);
+  Ended const ended = came->wait();
+  ASSERT_EQ(ended.frames.size(), 2u) << ended.what;
+  EXPECT_TRUE(std::ranges::equal(ended.frames[1].bytes(), memory));
+}
+
+TEST(TransportDevicePeers, WhyFramesAreStagedStaysWhatItWas) {
+  auto const reason_out = [](Connection const& connection) {
+    std::string reason;
+    for (Decision const& decision : connection.stats().decisions) {
+      if (decision.place == "device frames out") reason = cat(decision.choice, ": ", decision.reason);
+    }
+    return reason;
+  };
+  DeviceLiar blind;
+  for (unsigned i = 0; i < 2; ++i) (void)send(blind.liar.connection, mixed({5000}, "d", i));
+  blind.liar.raw.say({.type = RecordType::fetch, .unable = true, .number = 0});
+  blind.liar.raw.say({.type = RecordType::fetch, .number = 1});  // was exported before that was known
+  std::string reason;
+  EXPECT_TRUE(eventually([&] { return (reason = reason_out(blind.liar.connection)).starts_with("staged"); }));
+  std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(reason_out(blind.liar.connection), "staged: the peer cannot open exported memory");
+
+  DeviceLiar hidden;
+  auto const came = receive(hidden.liar.connection);
+  hidden.liar.raw.say({.type = RecordType::message, .follows = true, .number = 0, .sizes = {5000}, .kinds = {FrameKind::device}, .exported = {{.nbytes = 5000}}});
+  EXPECT_TRUE(hidden.hear().unable);
+  (void)send(hidden.liar.connection, mixed({5000}, "d"));
+  EXPECT_EQ(reason_out(hidden.liar.connection), "staged: exported memory could not be opened here");
+}
+
+TEST(TransportDevicePeers, WhoFetchesAndReadsNothingOrOwesWhatWasAskedForIsStalled) {
+  TransportOptions impatient = options_for(Path::tcp);
+  impatient.stall_timeout = 1s;
+  DeviceLiar deaf(impatient);
+  (void)send(deaf.liar.connection, mixed({64 << 20}, "d"));
+  deaf.liar.raw.say({.type = RecordType::fetch, .number = 0});
+  EXPECT_NE(expect_end(deaf.liar.connection, ErrorKind::disconnected).find("has not moved a byte"), std::string::npos);
+
+  DeviceLiar mute(impatient);
+  auto const came = receive(mute.liar.connection);
+  mute.liar.raw.say({.type = RecordType::message, .follows = true, .number = 0, .sizes = {5000}, .kinds = {FrameKind::device}});
+  EXPECT_NE(came->wait().what.find("has not moved a byte"), std::string::npos);
+}
+
+TEST(TransportDevicePeers, AGoodbyeBeforeDeviceFramesEndsTheConnectionInWords) {
+  DeviceLiar peer;
+  peer.liar.raw.say({.type = RecordType::message, .follows = true, .number = 0, .sizes = {5000}, .kinds = {FrameKind::device}});
+  peer.liar.raw.say({.type = RecordType::goodbye});
+  EXPECT_NE(expect_end(peer.liar.connection, ErrorKind::malformed).find("a goodbye before"), std::string::npos);
 }
 
 }  // namespace

@@ -478,7 +478,7 @@ def _decoded(head: Any, frames: Sequence[Any], families: tuple[str, ...]) -> Any
     """
     device = dask.config.get("transload.device", None)
     try:
-        return _core.decode(head, frames, families, None, device if isinstance(device, int) else None)
+        return _core.decode(head, frames, families, None, device if type(device) is int else None)
     except transload.Unsupported:
         if _core.device_count() > 0 or device != "host":
             raise

@@ -83,7 +83,7 @@ def _options(deserialize: bool) -> dict[str, float]:
     }
     if deserialize:  # who only forwards, as a scheduler, needs no GPU
         device = config("transload.device", None)
-        if isinstance(device, int):
+        if type(device) is int and device >= _core.HOST_TWIN:
             options["device"] = device
         elif device in (None, "auto"):
             options["device_of_thread"] = _core.may_have_devices()
@@ -192,7 +192,7 @@ class TransloadComm(Comm):
             try:
                 sent = connection.send(frames)
             except BufferError:  # one is not contiguous: Dask copies such, too
-                sent = connection.send([ensure_memoryview(frame) for frame in frames])
+                sent = connection.send([_in_one_piece(frame) for frame in frames])
             if not sent:
                 # A write that is cancelled here has handed its message over: it arrives whole.
                 future = self._loop.create_future()
@@ -260,6 +260,13 @@ class TransloadComm(Comm):
     def extra_info(self) -> dict[str, Any]:
         """What went over the connection, and by which path."""
         return self._connection.stats() if self._connection is not None else self._last_info
+
+
+def _in_one_piece(frame: Any) -> Any:
+    try:
+        return ensure_memoryview(frame)
+    except TypeError:  # a GPU's memory
+        return frame
 
 
 def _close_dangling(connection: _core.Connection, name: str, tokens: list[int]) -> None:

@@ -1,8 +1,12 @@
 #include "transload/memory/ipc.hpp"
 
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <vector>
 
 #include "staging.hpp"
 #include "transload/base/error.hpp"
@@ -29,20 +33,51 @@ struct TwinHandle {
   std::uint64_t address;
 };
 
-class Done final : public Pull {
- public:
-  bool done() override { return true; }
-};
-
-std::unique_ptr<Pull> pull_twin(std::span<ExportedMemory const> from, std::span<void* const> to) {
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    TwinHandle handle;
-    std::memcpy(&handle, from[i].handle.data(), sizeof handle);
-    expects(handle.pid == static_cast<std::uint64_t>(::getpid()), ErrorKind::unsupported, "host memory that stands in for a GPU's cannot be opened by another process");
-    std::memcpy(to[i], reinterpret_cast<void const*>(handle.address + from[i].offset), from[i].nbytes);
+/// Its owner may let go of the memory meanwhile, as a GPU's: who reads is told, and does not fall. That takes a system call.
+void read_twin(void* to, std::uint64_t address, std::size_t nbytes) {
+  while (nbytes > 0) {
+    iovec const here{to, nbytes};
+    iovec const there{reinterpret_cast<void*>(address), nbytes};
+    ssize_t const n = ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0);
+    if (n < 0 && (errno == EPERM || errno == ENOSYS)) {  // not in this container
+      std::memcpy(to, reinterpret_cast<void const*>(address), nbytes);
+      return;
+    }
+    expects(n > 0, ErrorKind::disconnected, [&] { return cat("the peer's memory is gone: ", std::strerror(errno)); });
+    to = static_cast<std::byte*>(to) + n;
+    address += static_cast<std::uint64_t>(n);
+    nbytes -= static_cast<std::size_t>(n);
   }
-  return std::make_unique<Done>();
 }
+
+/// Takes as many microseconds as the number of the last allocation: 0 for what was exported here, others in tests.
+class TwinPull final : public Pull {
+ public:
+  TwinPull(std::span<ExportedMemory const> from, std::span<void* const> to) : from_(from.begin(), from.end()), to_(to.begin(), to.end()) {
+    for (ExportedMemory const& memory : from_) {
+      expects(handle_of(memory).pid == static_cast<std::uint64_t>(::getpid()), ErrorKind::unsupported,
+              "host memory that stands in for a GPU's cannot be opened by another process");
+      end_ = std::chrono::steady_clock::now() + std::chrono::microseconds(memory.allocation);
+    }
+    (void)done();
+  }
+  bool done() override {
+    if (std::chrono::steady_clock::now() < end_) return false;
+    for (std::size_t i = 0; i < from_.size(); ++i) read_twin(to_[i], handle_of(from_[i]).address + from_[i].offset, from_[i].nbytes);
+    from_.clear();
+    return true;
+  }
+
+ private:
+  static TwinHandle handle_of(ExportedMemory const& memory) {
+    TwinHandle handle;
+    std::memcpy(&handle, memory.handle.data(), sizeof handle);
+    return handle;
+  }
+  std::vector<ExportedMemory> from_;
+  std::vector<void*> to_;
+  std::chrono::steady_clock::time_point end_{};
+};
 
 }  // namespace
 
@@ -78,7 +113,8 @@ std::optional<ExportedMemory> export_memory(std::span<std::byte const> bytes, in
 
 std::unique_ptr<Pull> pull(std::span<ExportedMemory const> from, std::span<void* const> to, int device, std::array<std::byte, 16> const& process) {
   // Only an end whose own memory is the twin's reads so: addresses of a peer's choice are never followed.
-  return device == host_twin ? pull_twin(from, to) : staging::pull(from, to, device, process);
+  if (device == host_twin) return std::make_unique<TwinPull>(from, to);
+  return staging::pull(from, to, device, process);
 }
 
 void close_imported() noexcept { staging::close_imported(); }

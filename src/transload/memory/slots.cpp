@@ -19,7 +19,7 @@ namespace transload::staging {
 
 namespace {
 
-/// Rings with pinned memory at a time, for each device; those beyond them use ordinary memory, as waiting for each other two ends could wait for ever.
+/// Rings with pinned memory at a time, those of all devices; the others use ordinary memory, as two ends that wait for each other's could wait for ever.
 constexpr unsigned pinned_rings_most = 32;
 
 std::atomic<std::size_t> pinned_kept{0};

@@ -73,9 +73,10 @@ class Connection {
   /// told once that has returned.
   void receive(Received received);
   /// Takes the next message if one is there. Where its device frames are exported memory and wait for that (`TransportOptions::lands_when_received`), `land`
-  /// makes theirs, and they are read from this thread: false, where that takes longer than 50 µs; `wait_device` waits for it.
+  /// makes theirs, and they are read from this thread: false, where that takes longer than 50 µs; `wait_device` waits for it, and must be called.
   ///
-  /// @throws the connection's error once it ended and everything that came was taken.
+  /// @throws the connection's error once it ended and everything that came was taken; what `land` throws, which leaves the message to the next call unless
+  /// it is an Error: that ends the connection.
   [[nodiscard]] bool try_receive(Frames& frames, LandNow const& land = {});
   /// Whether `try_receive` has begun to read device frames for which nobody has waited.
   [[nodiscard]] bool reads_device() const;

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <future>
+#include <optional>
 #include <utility>
 
 #include "transload/base/error.hpp"
+#include "transload/memory/ipc.hpp"
 
 namespace transload::transport {
 
@@ -32,6 +34,8 @@ Loop::~Loop() { stop(); }
 void Loop::stop() {
   context_.stop();
   if (thread_.joinable()) thread_.join();
+  // They own who waits, and that owns the engine.
+  auto const dropped = std::exchange(waits_, {});
 }
 
 void Loop::barrier() {
@@ -50,33 +54,39 @@ void Loop::watch(std::weak_ptr<Watched> watched) {
   if (!ticking_) wait_tick();
 }
 
+struct Loop::Wait {
+  asio::steady_timer timer;
+  std::function<bool()> condition;
+  std::function<void(Error const*)> then;
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+};
+
 void Loop::when(std::function<bool()> condition, std::function<void(Error const*)> then, std::chrono::microseconds spin) {
-  struct Wait : std::enable_shared_from_this<Wait> {
-    Wait(Loop& loop, std::function<bool()> condition, std::function<void(Error const*)> then)
-        : timer(loop.context()), condition(std::move(condition)), then(std::move(then)) {}
-    void ask(std::chrono::microseconds spin) {
-      try {
-        auto const end = std::chrono::steady_clock::now() + spin;
-        bool holds;
-        while (!(holds = condition()) && std::chrono::steady_clock::now() < end) {
-        }
-        if (holds) return std::exchange(then, {})(nullptr);
-      } catch (Error const& error) {
-        return std::exchange(then, {})(&error);
-      }
-      // A sixteenth of the time that it has taken so far is what the last pause may waste.
-      auto const taken = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
-      timer.expires_after(std::clamp(taken / 16, std::chrono::microseconds(20), std::chrono::microseconds(1000)));
-      timer.async_wait([self = shared_from_this()](asio::error_code const& error) {
-        if (!error) self->ask({});
-      });
+  ask(std::make_shared<Wait>(Wait{.timer = asio::steady_timer(context_), .condition = std::move(condition), .then = std::move(then)}), spin);
+}
+
+void Loop::ask(std::shared_ptr<Wait> const& wait, std::chrono::microseconds spin) {
+  std::optional<Error> error;
+  bool holds = false;
+  try {
+    auto const end = std::chrono::steady_clock::now() + spin;
+    while (!(holds = wait->condition()) && std::chrono::steady_clock::now() < end) {
     }
-    asio::steady_timer timer;
-    std::function<bool()> condition;
-    std::function<void(Error const*)> then;
-    std::chrono::steady_clock::time_point const begin = std::chrono::steady_clock::now();
-  };
-  std::make_shared<Wait>(*this, std::move(condition), std::move(then))->ask(spin);
+  } catch (Error const& thrown) {
+    error = thrown;
+  }
+  if (holds || error) {
+    waits_.erase(wait);
+    return wait->then(error ? &*error : nullptr);
+  }
+  waits_.insert(wait);
+  // A sixteenth of the time that it has taken so far is what the last pause may waste.
+  auto const taken = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - wait->begin);
+  wait->timer.expires_after(std::clamp(taken / 16, std::chrono::microseconds(20), std::chrono::microseconds(1000)));
+  wait->timer.async_wait([this, weak = std::weak_ptr(wait)](asio::error_code const& stopped) {
+    auto const waits = weak.lock();
+    if (waits != nullptr && !stopped) ask(waits, {});
+  });
 }
 
 void Loop::wait_tick() {
@@ -91,7 +101,8 @@ void Loop::wait_tick() {
     }
     std::erase_if(watched_, [](auto const& weak) { return weak.expired(); });
     ticking_ = false;
-    if (!watched_.empty()) wait_tick();
+    close_imported();  // also what a connection has opened that is no more
+    if (!watched_.empty() || nimported() > 0) wait_tick();
   });
 }
 

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -51,16 +52,20 @@ class Loop {
   void watch(std::weak_ptr<Watched> watched);  ///< on the loop
 
   /// Calls `then` on the loop once `condition` holds, or with the error that it throws. Asks at once, without a pause for `spin`, then in steps that grow
-  /// to a millisecond: GPUs tell nobody when they are done. On the loop.
+  /// to a millisecond: GPUs tell nobody when they are done. On the loop. A loop that is stopped drops both.
   void when(std::function<bool()> condition, std::function<void(Error const*)> then, std::chrono::microseconds spin = {});
 
  private:
+  struct Wait;
+
   void wait_tick();
+  void ask(std::shared_ptr<Wait> const& wait, std::chrono::microseconds spin);
 
   asio::io_context context_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
   asio::steady_timer timer_{context_};
   bool ticking_ = false;
+  std::set<std::shared_ptr<Wait>> waits_;
   std::vector<std::weak_ptr<Watched>> watched_;
   std::vector<std::byte> scratch_;
   std::thread thread_;

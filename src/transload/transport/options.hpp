@@ -48,7 +48,8 @@ struct TransportOptions {
   /// such frames tell their kinds. Called on a thread of the engine; must not block. Empty: frames lie in `resource` and `device_resource`.
   MakeLanding landing;
   bool landing_on_device = false;  ///< `landing` takes frames of kind `device`
-  /// Exported device frames wait for `Connection::try_receive` with a `LandNow`, which spares two changes of thread; `landing` is asked for the others.
+  /// Exported device frames wait for `Connection::try_receive` with a `LandNow`, which spares two changes of thread; `landing` is asked for the others,
+  /// and where whoever receives has none.
   bool lands_when_received = false;
   /// Device frames of a peer on this host are read where they lie (CUDA IPC), and ours are exported.
   bool exports = true;

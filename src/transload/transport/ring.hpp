@@ -69,7 +69,6 @@ class RingWire final : public Wire, public std::enable_shared_from_this<RingWire
   void when_readable(std::function<void()> call) override;
   void when_writable(std::function<void()> call) override;
   void shut_writing() noexcept override { socket_.shut_writing(); }
-  void shut() noexcept override { socket_.shut(); }
   void close() noexcept override;
   [[nodiscard]] unsigned copies() const noexcept override { return 1; }
   void idle() noexcept override;

@@ -222,6 +222,7 @@ void Session::fail(ErrorKind kind, std::string text) {
   std::deque<std::shared_ptr<Outgoing>> queue;
   std::deque<std::shared_ptr<Incoming>> incoming;
   std::vector<std::shared_ptr<Lane>> lanes;
+  std::shared_ptr<Incoming> pulling;
   std::shared_ptr<Session> linked;
   bool closing;
   bool exported = false;
@@ -238,6 +239,7 @@ void Session::fail(ErrorKind kind, std::string text) {
     nstarted_ = 0;
     queued_nbytes_ = 0;
     incoming.swap(incoming_);
+    pulling.swap(pulling_);
     lanes.swap(lanes_);
     used_lanes_ = std::exchange(usable_lanes_, 0);
     linked.swap(linked_);
@@ -254,7 +256,7 @@ void Session::fail(ErrorKind kind, std::string text) {
     }
   }
   // A peer that still reads our memory sees the end before others may write there, and drops what it has read.
-  if (exported && first_ != nullptr) first_->shut();
+  if (exported && first_ != nullptr) first_->reset();
   for (auto const& lane : lanes) {
     if (lane != nullptr) lane->close();  // the peer's streams come in any order, and perhaps not all of them
   }
@@ -351,7 +353,6 @@ void Session::tick(Clock::time_point now) {
   for (auto const& lane : idle) {
     if (lane != nullptr) lane->idle();
   }
-  close_imported();
   if (!stalled.empty()) fail(ErrorKind::disconnected, stalled);
 }
 
@@ -723,11 +724,15 @@ bool Session::try_receive(Frames& frames, LandNow const& land) {
   std::shared_ptr<Incoming> message;
   Lock lock(mutex_);
   if (closing_) throw gone(lock);
-  if (land && offers(lock)) {
+  if (offers(lock)) {
     message = incoming_.front();
     message->device = Incoming::Device::landing;
     lock.unlock();
-    land_now(message, land);
+    if (land) {
+      land_now(message, land);
+    } else {
+      home_.post([self = shared_from_this(), message] { self->land_device(message); });
+    }
     lock.lock();
   }
   if (ready_.empty()) {
@@ -948,6 +953,8 @@ void Session::take_record(Record record) {
       Calls calls;
       Lock const lock(mutex_);
       expects(pending_.type != RecordType::message, ErrorKind::malformed, "a goodbye before the body of an announced message");
+      bool const device = std::ranges::any_of(incoming_, [](auto const& message) { return message->device != Incoming::Device::none && message->device != Incoming::Device::coming; });
+      expects(!device, ErrorKind::malformed, "a goodbye before device frames that it owes");
       goodbye_heard_ = true;
       deliver(lock, calls);
       return;

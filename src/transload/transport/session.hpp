@@ -86,7 +86,7 @@ struct Incoming {
   Clock::time_point since;
 
   /// How far its device frames are.
-  enum class Device { none, wanted, landing, asked, coming };
+  enum class Device { none, wanted, landing, landed, asked, coming };
   Device device = Device::none;
   std::vector<std::size_t> device_frames;  ///< their places among the frames
   std::vector<std::uint64_t> device_sizes;
@@ -96,7 +96,7 @@ struct Incoming {
 
   /// Whether bytes are due from the peer.
   [[nodiscard]] bool waits_for_peer() const noexcept {
-    bool const ours = device == Device::wanted || device == Device::landing;
+    bool const ours = device == Device::wanted || device == Device::landing || device == Device::landed;
     return parts > (ours ? 1U : 0U) && pull == nullptr;
   }
 };
@@ -253,11 +253,14 @@ class Session final : public Watched, public std::enable_shared_from_this<Sessio
   };
   void take_way(Lock const& lock, DeviceWay& way, std::string path, std::string reason);
   [[nodiscard]] bool ready(Lock const& lock, std::shared_ptr<Outgoing> const& message);
+  [[nodiscard]] std::shared_ptr<Outgoing> unfetched(Lock const& lock, std::uint64_t number) const;
   void take_fetch(Record const& record);
   void take_fetched(Record const& record);
   void send_fetched(Lock const& lock);
   void stage(std::shared_ptr<Outgoing> const& message);
   [[nodiscard]] bool offers(Lock const& lock) const;
+  void fetch_when_usable(std::shared_ptr<Incoming> const& message);
+  [[nodiscard]] bool look_at_pull(std::chrono::microseconds patience);
   void land_now(std::shared_ptr<Incoming> const& message, LandNow const& land);
   [[nodiscard]] bool place(std::shared_ptr<Incoming> const& message, Frames frames);
   [[nodiscard]] std::unique_ptr<Pull> begin_pull(std::shared_ptr<Incoming> const& message, std::string& unable);
@@ -309,7 +312,7 @@ class Session final : public Watched, public std::enable_shared_from_this<Sessio
   std::uint64_t started_nbytes_ = 0;
   std::deque<std::shared_ptr<Outgoing>> fetches_;  ///< whose device frames were asked for, and are not on their way
   bool awaits_fence_ = false;                      ///< the next message's device frames may not be read yet; somebody looks
-  bool nothing_opens_ = false;                     ///< the peer cannot open exported memory
+  bool nothing_opens_ = false;                     ///< one of the two cannot open exported memory
   bool goodbye_said_ = false;
   bool pumping_ = false;        ///< somebody writes to the first stream, or waits until it can be written to
   bool caller_inside_ = false;  ///< it is a caller's thread, and it uses the descriptor now

@@ -77,10 +77,14 @@ std::vector<ExportedMemory> Session::exports_of(Frames const& frames) {
   } else if (!setup_.options.exports || !setup_.theirs.exports) {
     why_not = "CUDA IPC is turned off";
   } else if (Lock const lock(mutex_); nothing_opens_) {
-    return {};
+    why_not = device_out_.path == "staged" ? device_out_.reason : "exported memory could not be opened here";
   }
   for (std::size_t i = 0; i < frames.size() && why_not.empty(); ++i) {
     if (!is_device(frames[i])) continue;
+    if (frames[i].empty()) {  // of no allocation
+      exported.emplace_back();
+      continue;
+    }
     auto memory = export_memory(frames[i].bytes(), frames[i].device(), why_not);
     if (memory) exported.push_back(*memory);
   }
@@ -102,7 +106,7 @@ bool Session::ready(Lock const&, std::shared_ptr<Outgoing> const& message) {
   }
   if (std::exchange(awaits_fence_, true)) return false;
   home_.post([self, message, failed] {
-    self->home_.when([message] { return all_ready(message->frames); },
+    self->home_.when([self, message] { return self->ended_ || all_ready(message->frames); },
                      [self, failed](Error const* error) {
                        if (error != nullptr) return failed(*error);
                        Lock lock(self->mutex_);
@@ -113,33 +117,35 @@ bool Session::ready(Lock const&, std::shared_ptr<Outgoing> const& message) {
   return false;
 }
 
+/// The started message of this number whose device frames the peer may still fetch; else null.
+std::shared_ptr<Outgoing> Session::unfetched(Lock const&, std::uint64_t number) const {
+  std::uint64_t const at = nstarted_ > 0 ? number - queue_.front()->number : 0;  // they are numbered without gaps
+  return at < nstarted_ && queue_[at]->waits_for_peer() ? queue_[at] : nullptr;
+}
+
 void Session::take_fetch(Record const& record) {
   Lock lock(mutex_);
-  std::shared_ptr<Outgoing> message;
-  for (std::size_t i = 0; i < nstarted_; ++i) {
-    if (queue_[i]->number == record.number) message = queue_[i];
-  }
-  expects(message != nullptr && message->waits_for_peer(), ErrorKind::malformed, [&] { return cat("a fetch of message ", record.number, ", which has no device frames to fetch"); });
+  auto message = unfetched(lock, record.number);
+  expects(message != nullptr, ErrorKind::malformed, [&] { return cat("a fetch of message ", record.number, ", which has no device frames to fetch"); });
   message->asked = true;
   if (record.unable) {
     nothing_opens_ = true;
     take_way(lock, device_out_, "staged", "the peer cannot open exported memory");
-  } else if (message->exported) {
+  } else if (message->exported && !nothing_opens_) {
     take_way(lock, device_out_, "staged", "the peer had no device memory for what is exported");
   }
   message->exported = false;
   fetches_.push_back(std::move(message));
   pump_from(lock);
+  if (record.unable) grant_pending();  // what comes is not read by whoever takes it any more
 }
 
 void Session::take_fetched(Record const& record) {
   std::shared_ptr<Outgoing> message;
   {
     Lock const lock(mutex_);
-    for (std::size_t i = 0; i < nstarted_; ++i) {
-      if (queue_[i]->number == record.number) message = queue_[i];
-    }
-    expects(message != nullptr && message->waits_for_peer() && message->exported, ErrorKind::malformed,
+    message = unfetched(lock, record.number);
+    expects(message != nullptr && message->exported, ErrorKind::malformed,
             [&] { return cat("message ", record.number, " was fetched, which exported nothing"); });
     message->asked = true;
   }
@@ -213,13 +219,16 @@ void Session::land_device(std::shared_ptr<Incoming> const& message) {
   }
   Frames frames;
   try {
-    try {
-      for (std::uint64_t const nbytes : message->device_sizes) frames.push_back(Buffer::allocate(nbytes, *setup_.options.device_resource));
-    } catch (Error const&) {  // whoever takes the message sees where it lies
-      frames = make_landing(message->device_sizes, resource_);
-    }
+    for (std::uint64_t const nbytes : message->device_sizes) frames.push_back(Buffer::allocate(nbytes, *setup_.options.device_resource));
+  } catch (std::exception const&) {  // whoever takes the message sees where it lies
+    frames.clear();
+  }
+  try {
+    if (frames.empty()) frames = make_landing(message->device_sizes, resource_);
   } catch (Error const& error) {
     return fail(error.kind(), error.what());
+  } catch (std::bad_alloc const&) {
+    return fail(ErrorKind::exhausted, "no memory for device frames");
   }
   device_landed(message, std::move(frames), {});
 }
@@ -245,15 +254,21 @@ bool Session::place(std::shared_ptr<Incoming> const& message, Frames frames) {
   }
   Lock const lock(mutex_);
   for (std::size_t i = 0; i < frames.size(); ++i) message->frames[message->device_frames[i]] = std::move(frames[i]);
+  message->device = Incoming::Device::landed;
   return !error_;
 }
 
 void Session::device_landed(std::shared_ptr<Incoming> const& message, Frames frames, std::optional<Error> const& error) {
   if (error) return fail(error->kind(), error->what());
   if (message->device != Incoming::Device::landing) return;  // told twice
-  if (!place(message, std::move(frames))) return;
-  home_.when([message] { return all_ready(message->frames); },
-             [self = shared_from_this(), message](Error const* error) {
+  if (place(message, std::move(frames))) fetch_when_usable(message);
+}
+
+/// The memory may be in use still by work that its device was given before.
+void Session::fetch_when_usable(std::shared_ptr<Incoming> const& message) {
+  auto const self = shared_from_this();
+  home_.when([self, message] { return self->ended_ || all_ready(message->frames); },
+             [self, message](Error const* error) {
                if (error != nullptr) return self->fail(error->kind(), error->what());
                self->fetch(message);
              });
@@ -263,27 +278,34 @@ void Session::device_landed(std::shared_ptr<Incoming> const& message, Frames fra
 void Session::land_now(std::shared_ptr<Incoming> const& message, LandNow const& land) {
   auto const self = shared_from_this();
   try {
-    if (!place(message, land({message->device_sizes, std::vector(message->device_sizes.size(), FrameKind::device)}))) return;
+    Frames frames;
+    try {
+      frames = land({message->device_sizes, std::vector(message->device_sizes.size(), FrameKind::device)});
+    } catch (Error const&) {
+      throw;
+    } catch (...) {  // of the reader's own: it may try again
+      Lock const lock(mutex_);
+      message->device = Incoming::Device::wanted;
+      throw;
+    }
+    if (!place(message, std::move(frames))) return;
     std::string unable;
     std::unique_ptr<Pull> pull;
     if (is_device(message->frames[message->device_frames.front()]) && all_ready(message->frames)) pull = begin_pull(message, unable);
     if (pull == nullptr) {
       home_.post([self, message, unable] {
         if (!unable.empty()) return self->ask_for(message, unable);
-        self->home_.when([message] { return all_ready(message->frames); },
-                         [self, message](Error const* error) {
-                           if (error != nullptr) return self->fail(error->kind(), error->what());
-                           self->fetch(message);
-                         });
+        self->fetch_when_usable(message);
       });
       return;
     }
     {
       Lock const lock(mutex_);
+      if (error_) return;
       message->pull = std::move(pull);
       pulling_ = message;
     }
-    (void)wait_device(reader_spin);
+    (void)look_at_pull(reader_spin);
   } catch (Error const& error) {
     fail(error.kind(), error.what());
   }
@@ -296,41 +318,52 @@ bool Session::reads_device() const {
 }
 
 bool Session::wait_device(std::chrono::microseconds budget) {
+  if (look_at_pull(budget)) return true;
+  Lock const lock(mutex_);
+  if (pulling_ == nullptr) return false;
+  home_.post([self = shared_from_this(), message = std::exchange(pulling_, {})] {
+    self->home_.when([message] { return message->pull->done(); }, [self, message](Error const* error) { self->pulled(message, error); });
+  });
+  return false;
+}
+
+/// On the reader's thread, for `patience` at most: whether the device frames that are being read have come.
+bool Session::look_at_pull(std::chrono::microseconds patience) {
   std::shared_ptr<Incoming> message;
   {
     Lock const lock(mutex_);
     message = pulling_;
   }
   if (message == nullptr) return false;
-  auto const self = shared_from_this();
-  bool done = false;
   try {
-    auto const end = Clock::now() + budget;
-    while (!(done = message->pull->done()) && Clock::now() < end) std::this_thread::yield();
+    auto const end = Clock::now() + patience;
+    while (!message->pull->done()) {
+      if (Clock::now() >= end) return false;
+      std::this_thread::yield();
+    }
   } catch (Error const& error) {
     fail(error.kind(), error.what());
+    return false;
   }
-  if (!done && budget == reader_spin) return false;  // whoever reads waits without what others need
   {
     Lock const lock(mutex_);
     pulling_.reset();
   }
-  if (done) {
-    pulled(message, nullptr);
-  } else {
-    home_.post([self, message] {
-      self->home_.when([message] { return message->pull->done(); }, [self, message](Error const* error) { self->pulled(message, error); });
-    });
-  }
-  return done;
+  pulled(message, nullptr);
+  return true;
 }
 
 /// Null where it cannot be opened; `unable` says why.
 std::unique_ptr<Pull> Session::begin_pull(std::shared_ptr<Incoming> const& message, std::string& unable) {
+  std::vector<ExportedMemory> from;
   std::vector<void*> to;
-  for (std::size_t const i : message->device_frames) to.push_back(message->frames[i].writable().data());
+  for (std::size_t i = 0; i < message->exported.size(); ++i) {
+    if (message->exported[i].nbytes == 0) continue;
+    from.push_back(message->exported[i]);
+    to.push_back(message->frames[message->device_frames[i]].writable().data());
+  }
   try {
-    return pull(message->exported, to, device_of(message->frames), setup_.theirs.host.process);
+    return pull(from, to, device_of(message->frames), setup_.theirs.host.process);
   } catch (Error const& error) {
     if (error.kind() != ErrorKind::unsupported) throw;
     unable = error.what();
@@ -407,7 +440,7 @@ void Session::take_device(Record const& record) {
     if (on_device) {
       Frames host = make_landing(message->device_sizes, resource_);
       for (std::size_t i = 0; i < host.size(); ++i) message->frames[message->device_frames[i]] = std::move(host[i]);
-      message->why_fetched = "there are no further streams";
+      message->why_fetched += cat(message->why_fetched.empty() ? "" : "; ", "there are no further streams");
     }
     take_way(lock, device_in_, "host", message->why_fetched);
     for (std::size_t const i : message->device_frames) message->first.add(message->frames[i].data(), message->frames[i].nbytes());

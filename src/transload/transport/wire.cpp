@@ -77,6 +77,15 @@ void SocketWire::shut() noexcept {
   if (fd_ >= 0) ::shutdown(fd_, SHUT_RDWR);
 }
 
+void SocketWire::reset() noexcept {
+  std::lock_guard const lock(mutex_);
+  if (fd_ < 0) return;
+  // An ordinary end waits behind bytes that the peer has not read. That of a socket that is disconnected does not.
+  sockaddr nobody{};
+  nobody.sa_family = AF_UNSPEC;
+  if (::connect(fd_, &nobody, sizeof nobody) != 0) ::shutdown(fd_, SHUT_RDWR);
+}
+
 void SocketWire::close() noexcept {
   std::lock_guard const lock(mutex_);
   if (fd_ < 0) return;

@@ -24,7 +24,7 @@ struct Moved {
 };
 
 /// Belongs to a loop. `read`, `when_…` and `close` are called there; `write` by whoever has the right to write, never two
-/// at once and never beside `close`; `shut` from anywhere.
+/// at once and never beside `close`; `SocketWire::shut` and `reset` from anywhere.
 class Wire {
  public:
   virtual ~Wire() = default;
@@ -34,8 +34,6 @@ class Wire {
   virtual void when_readable(std::function<void()> call) = 0;
   virtual void when_writable(std::function<void()> call) = 0;
   virtual void shut_writing() noexcept = 0;
-  /// Ends both directions at once; reads and writes that wait see it.
-  virtual void shut() noexcept = 0;
   virtual void close() noexcept = 0;
   /// Bytes that this side's processor copies for a byte that is moved.
   [[nodiscard]] virtual unsigned copies() const noexcept = 0;
@@ -55,7 +53,10 @@ class SocketWire : public Wire {
   void when_readable(std::function<void()> call) override;
   void when_writable(std::function<void()> call) override;
   void shut_writing() noexcept override;
-  void shut() noexcept override;
+  /// Ends both directions at once; reads and writes that wait see it.
+  void shut() noexcept;
+  /// The same, seen by the peer before it has read what was written.
+  void reset() noexcept;
   void close() noexcept override;
   [[nodiscard]] unsigned copies() const noexcept override { return 0; }
 
@@ -68,7 +69,7 @@ class SocketWire : public Wire {
  private:
   Ahead ahead_;
   asio::posix::stream_descriptor waiter_;
-  mutable std::mutex mutex_;  // between `shut`, `hung_up` and `close`
+  mutable std::mutex mutex_;  // between `shut`, `reset`, `hung_up` and `close`
   int fd_;
 };
 

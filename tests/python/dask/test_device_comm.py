@@ -11,7 +11,7 @@ import dask
 from distributed.comm import connect, listen
 from distributed.protocol import Serialized, to_serialize
 
-from transload import _core
+from transload import _core, _gpu
 from transload.dask import _wire
 
 pytestmark = pytest.mark.timeout(60)
@@ -120,7 +120,7 @@ def test_a_receiver_may_want_host_memory():
     talk(test, {"transload.device": "host"})
 
 
-@pytest.mark.parametrize("setting", ["gpu", 1.5, "0"])
+@pytest.mark.parametrize("setting", ["gpu", 1.5, "0", True, -2])
 def test_a_setting_that_is_none_is_refused_in_words(setting):
     async def test(a, b):
         raise AssertionError("connected")
@@ -140,6 +140,73 @@ def test_a_read_that_is_cancelled_leaves_the_message_to_the_next():
             message = await b.read() if isinstance(result, BaseException) else result
             await writing
             assert content(message["x"]) == content(device_memory(2_000_000, seed))
+
+    for config in WAYS.values():
+        talk(test, config)
+
+
+def test_host_frames_that_are_not_in_one_piece_go_with_a_gpus_memory():
+    """The copy that is made of them was made of the GPU's memory, too: a TypeError."""
+
+    async def test(a, b):
+        columns, memory = np.arange(200_000.0).reshape(400, -1)[:, :7], device_memory(1_000_000)
+        writing = asyncio.ensure_future(a.write({"x": Serialized({"serializer": "any"}, [memoryview(columns), memory])}))
+        frames = (await b.read())["x"].frames
+        await writing
+        assert bytes(frames[0]) == columns.tobytes() and bytes(frames[1]) == content(memory)
+
+    talk(test, {}, deserialize=False)
+
+
+@pytest.fixture
+def allocator():
+    """Yields a list of errors that the next allocations raise."""
+    errors = []
+
+    def allocate(nbytes, device):
+        if errors:
+            raise errors.pop()
+        return _gpu.allocate(nbytes, device)
+
+    _core.set_device_hooks(allocate, _gpu.memory_of)
+    yield errors
+    _core.set_device_hooks(_gpu.allocate, _gpu.memory_of)
+
+
+def test_an_interrupt_while_memory_is_made_is_the_readers_and_leaves_the_message(allocator):
+    """It was swallowed, and the message came to host memory."""
+
+    async def test(a, b):
+        await a.write({"x": to_serialize(device_memory(1_000_000))})
+        await asyncio.sleep(0.2)  # it has come but for the memory, and the read takes it at once
+        allocator.append(KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            await b.read()
+        assert not allocator
+        assert content((await b.read())["x"]) == content(device_memory(1_000_000))
+
+    talk(test, WAYS["CUDA IPC"])
+
+
+def test_an_interrupt_while_the_bell_is_answered_ends_the_loop(allocator):
+    """It was shown as one that nobody can be told."""
+
+    async def test(a, b):
+        await a.write({"x": to_serialize(device_memory(1_000_000))})
+        allocator.append(KeyboardInterrupt())
+        await b.read()
+
+    with pytest.raises(KeyboardInterrupt):
+        talk(test, WAYS["staged, shared memory"])
+
+
+def test_an_allocator_that_fails_lets_the_message_come_to_host_memory(allocator):
+    async def test(a, b):
+        for error in (MemoryError(), ValueError("what")):
+            await a.write({"x": to_serialize(device_memory(1_000_000))})
+            allocator.append(error)
+            assert content((await b.read())["x"]) == content(device_memory(1_000_000))
+            assert not allocator
 
     for config in WAYS.values():
         talk(test, config)

@@ -252,6 +252,21 @@ def test_a_receiver_that_is_killed_lets_the_memory_go(cp, way):
     run(main, WAYS[way])
 
 
+def test_memory_of_others_is_closed_when_no_connection_is_left(cp):
+    async def main():
+        from transload import _core
+
+        async with receiver({}) as comm:
+            assert len((await ask(comm, cp.ones(1_000_000), "echo"))["x"]) == 1_000_000 and _core.nimported() >= 1
+        for _ in range(60):
+            await asyncio.sleep(0.1)
+            if _core.nimported() == 0:
+                return
+        raise AssertionError(f"{_core.nimported()} allocations are still open")
+
+    run(main, {})
+
+
 def test_memory_of_others_is_closed_when_nobody_uses_it(cp):
     async def main():
         from transload import _core
