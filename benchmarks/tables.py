@@ -198,8 +198,15 @@ def growth(found: dict[str, Any]) -> str:
 
 
 def device(found: dict[str, Any]) -> str:
-    """Each way that transload offers beside Dask's own on the same scheme; `transload://` beside Dask's `tcp://`."""
-    rivals = {"ours on tcp": "stock tcp", "transload": "stock tcp", "transload, no shortcuts": "stock tcp", "ours on ucxx": "stock ucxx"}
+    """Each way that transload offers beside Dask's own; `transload://` over TCP beside Dask's `tcp://`, by the shortcuts of one GPU beside `ucxx://`."""
+    rivals = {
+        "ours on tcp": "stock tcp",
+        "transload, no shortcuts": "stock tcp",
+        "transload": "stock ucxx",
+        "ours on ucxx": "stock ucxx",
+    }
+    if "stock ucxx" not in found["rows"][0]:
+        rivals["transload"] = "stock tcp"
     there = {ours: stock for ours, stock in rivals.items() if ours in found["rows"][0]}
     stocks = list(dict.fromkeys(there.values()))
     rows = [

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import _core
 from .._errors import Unsupported
-from .._gpu import LEGACY_STREAM, span_of
+from .._gpu import LEGACY_STREAM, allocate, span_of
 from ._checks import LARGE, need
 from ._device import checked, on_host, parts_of, shows_little
 
@@ -175,6 +175,9 @@ def decoder(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
             nbytes = high - low
         else:
             owner, dtype, shape, strides, offset = checked(parts)
+            if owner.nbytes == 0 and not on_host(owner):  # libraries tell the device by the address, which must be one
+                address, keeper, stream = allocate(1, owner.device)
+                owner, offset = _core.DeviceMemory(address, 0, owner.device, keeper, stream), 0
             pointer, nbytes, readonly = owner.pointer + offset, owner.nbytes, owner.readonly
         need(
             _is_plain(dtype) and (name == "" or (dtype.kind == "u" and dtype.itemsize * 8 == _NAMES[name][1])),

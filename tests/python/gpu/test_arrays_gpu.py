@@ -157,7 +157,7 @@ def test_jax_arrays(cp, jax, families, dtype):
 
 
 def test_jax_arrays_that_are_still_computed_are_waited_for(cp, jax):
-    x = jax.jit(lambda a: a @ a @ a @ a)(jax.numpy.full((4000, 4000), 1 / 4000))
+    x = jax.jit(lambda a: a @ a @ a @ a)(jax.numpy.full((4000, 4000), 1 / 4000, "float32"))
     assert bool((trip(x, ("host",)) == x).all())
 
 

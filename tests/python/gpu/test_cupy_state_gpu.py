@@ -50,9 +50,10 @@ def test_generators_go_on_where_they_stood(cp, families, kind, draw):
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_generators_of_a_size_of_their_own(cp, families, size):
     sent = generator(cp, "Philox4x3210", size=size)
-    sent.random(7)
+    sent.random(min(size, 7))
     got = trip(sent, families)
-    assert bool((got.random(500) == sent.random(500)).all())
+    n = min(size, 500)  # of more than it has states CuPy leaves some unwritten
+    assert bool((got.random(n) == sent.random(n)).all())
 
 
 def test_one_message_gives_generators_that_do_not_share_their_state(cp):
