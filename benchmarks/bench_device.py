@@ -18,7 +18,7 @@ from payloads import GiB, MiB
 from rivals import keep, parser, result, summary
 
 STOCK = {"tcp": ["dask", "pickle", "error"], "ucxx": ["cuda", "dask", "pickle", "error"]}
-IN_A_ROW = 4
+IN_A_ROW = 6
 BUDGET = 12.0  # seconds; who has used them up on one object has been measured often enough
 
 Rival = tuple[str, bool, dict[str, Any]]

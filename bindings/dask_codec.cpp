@@ -296,7 +296,9 @@ class QuickSize {
     for (Py_ssize_t i = 0; i < PyTuple_Size(wrappers_); ++i) {
       if (type == as_type(PyTuple_GetItem(wrappers_, i))) return add(attr(o, "data").get(), depth + 1);
     }
-    return !device_ && PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "__cuda_array_interface__") != 0;
+    if (device_ || PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "__cuda_array_interface__") == 0) return false;
+    --nobjects_;  // a thread of Dask's would have nothing to do for it
+    return true;
   }
   [[nodiscard]] std::size_t nbytes() const noexcept { return nbytes_; }
 

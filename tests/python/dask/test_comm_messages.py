@@ -335,6 +335,12 @@ def test_the_size_of_a_plain_message_is_told_without_dasks_samples():
         assert size(message) is None
 
 
+def test_what_stays_in_a_gpus_memory_is_no_work_for_another_thread():
+    memory = _core.DeviceMemory(64, 1 << 30, _core.HOST_TWIN, None)
+    assert _core.quick_nbytes(to_serialize([memory] * 2000), _messages._WRAPPERS) is None
+    assert _core.quick_nbytes(to_serialize([memory] * 2000), _messages._WRAPPERS, False) < 100_000
+
+
 def bytes_with_others():
     return [os.urandom(6 << 20), np.arange(700_000.0), os.urandom(5000), b"", bytearray(b"y" * 300_000), os.urandom(5 << 20)]
 
