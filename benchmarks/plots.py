@@ -100,6 +100,13 @@ def comm(found: dict[str, Any]) -> str:
     return chart("Between two processes over Dask's own tcp://: so many times faster than …", note(found), ["Dask as shipped"], lines)
 
 
+def device(found: dict[str, Any]) -> str:
+    rivals = ["Dask's tcp, over TCP", "Dask's ucxx, on one GPU", "Dask's tcp, with our serializers on it"]
+    pairs = [("transload, no shortcuts", "stock tcp"), ("transload", "stock ucxx"), ("ours on tcp", "stock tcp")]
+    lines = [Line(row["name"], [faster(row[ours], row[stock]) for ours, stock in pairs]) for row in found["rows"]]
+    return chart("Objects of a GPU between two processes: transload is so many times faster than …", note(found), rivals, lines)
+
+
 def instructions(record: dict[str, Any]) -> str:
     """Every version counts: the newest is the first line of each object."""
     lines = []

@@ -111,7 +111,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "micro": lambda results: tables.micro(results["micro"]),
     "instructions": instructions,
 }
-PLOTS: dict[str, Callable[[Any], str]] = {name: getattr(plots, name) for name in ("objects", "walk", "comm", "instructions")}
+PLOTS: dict[str, Callable[[Any], str]] = {name: getattr(plots, name) for name in ("objects", "walk", "comm", "device", "instructions")}
 
 
 def filled(text: str, results: Results) -> str:
