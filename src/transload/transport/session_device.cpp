@@ -33,6 +33,13 @@ std::vector<iovec> device_pieces(Frames const& frames) {
   return pieces;
 }
 
+Buffer host_copy(Buffer const& frame, Resource& resource) {
+  Buffer host = Buffer::allocate(frame.nbytes(), resource);
+  Copy const copy{.to = host.writable().data(), .from = frame.data(), .nbytes = frame.nbytes()};
+  copy_to_host({&copy, 1}, frame.device());
+  return host;
+}
+
 int device_of(Frames const& frames) {
   auto const first = std::ranges::find_if(frames, is_device);
   return first == frames.end() ? host_twin : first->device();
@@ -53,11 +60,7 @@ void Session::take_way(Lock const&, DeviceWay& way, std::string path, std::strin
 void Session::bring_to_host(Frames& frames) {
   while (!all_ready(frames)) std::this_thread::sleep_for(fence_pause);
   for (Buffer& frame : frames) {
-    if (!is_device(frame)) continue;
-    Buffer host = Buffer::allocate(frame.nbytes(), resource_);
-    Copy const copy{.to = host.writable().data(), .from = frame.data(), .nbytes = frame.nbytes()};
-    copy_to_host({&copy, 1}, frame.device());
-    frame = std::move(host);
+    if (is_device(frame)) frame = host_copy(frame, resource_);
   }
   Lock const lock(mutex_);
   take_way(lock, device_out_, "host", "the peer takes no memory of a GPU");
@@ -187,13 +190,12 @@ void Session::stage(std::shared_ptr<Outgoing> const& message) {
   Frames staged;
   try {
     for (Buffer const& frame : message->frames) {
-      if (!is_device(frame)) continue;
-      staged.push_back(Buffer::allocate(frame.nbytes(), resource_));
-      Copy const copy{.to = staged.back().writable().data(), .from = frame.data(), .nbytes = frame.nbytes()};
-      copy_to_host({&copy, 1}, frame.device());
+      if (is_device(frame)) staged.push_back(host_copy(frame, resource_));
     }
   } catch (Error const& error) {
     return fail(error.kind(), error.what());
+  } catch (std::bad_alloc const&) {
+    return fail(ErrorKind::exhausted, "no memory for device frames");
   }
   Lock lock(mutex_);
   if (error_) return;
