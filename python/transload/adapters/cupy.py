@@ -124,7 +124,7 @@ def _look_at(form: str, shape: tuple[int, int], arrays: tuple[Any, ...], device:
         row, col = rest
         need(len(data) == len(row) == len(col), "data and indices do not fit")
         found = _bounds([row, col], device)
-        limits = shape
+        limits: tuple[int, ...] = shape
     else:
         indices, indptr = rest
         major, minor = shape if form == "csr" else shape[::-1]
