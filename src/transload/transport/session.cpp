@@ -1026,7 +1026,7 @@ void Session::grant_pending() {
     if (error_ || !asking_ || !ready_.empty()) return;
     if (!incoming_.empty()) {
       came = incoming_.front();
-      if (came->device != Incoming::Device::wanted || (setup_.options.lands_when_received && !came->exported.empty() && !nothing_opens_)) return;
+      if (came->device != Incoming::Device::wanted || (setup_.options.lands_when_received && !came->exported.empty() && !opens_nothing_)) return;
       came->device = Incoming::Device::landing;
     } else if (pending_.type != RecordType::message || pending_lands_) {
       return;

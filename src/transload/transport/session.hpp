@@ -312,7 +312,7 @@ class Session final : public Watched, public std::enable_shared_from_this<Sessio
   std::uint64_t started_nbytes_ = 0;
   std::deque<std::shared_ptr<Outgoing>> fetches_;  ///< whose device frames were asked for, and are not on their way
   bool awaits_fence_ = false;                      ///< the next message's device frames may not be read yet; somebody looks
-  bool nothing_opens_ = false;                     ///< one of the two cannot open exported memory
+  bool peer_opens_nothing_ = false;                ///< it cannot open exported memory
   bool goodbye_said_ = false;
   bool pumping_ = false;        ///< somebody writes to the first stream, or waits until it can be written to
   bool caller_inside_ = false;  ///< it is a caller's thread, and it uses the descriptor now
@@ -335,6 +335,7 @@ class Session final : public Watched, public std::enable_shared_from_this<Sessio
   std::uint64_t granted_by_us_;
   std::function<void()> readable_;
   bool asking_ = false;
+  bool opens_nothing_ = false;         ///< exported memory cannot be opened here
   std::shared_ptr<Incoming> pulling_;  ///< whose device frames are being read from the reader's thread
   bool announced_to_us_ = false;
   bool awaits_body_ = false;  ///< of a message that may come now

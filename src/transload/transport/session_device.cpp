@@ -79,8 +79,8 @@ std::vector<ExportedMemory> Session::exports_of(Frames const& frames) {
     why_not = apart_;
   } else if (!setup_.options.exports || !setup_.theirs.exports) {
     why_not = "CUDA IPC is turned off";
-  } else if (Lock const lock(mutex_); nothing_opens_) {
-    why_not = device_out_.path == "staged" ? device_out_.reason : "exported memory could not be opened here";
+  } else if (Lock const lock(mutex_); peer_opens_nothing_) {
+    why_not = "the peer cannot open exported memory";
   }
   for (std::size_t i = 0; i < frames.size() && why_not.empty(); ++i) {
     if (!is_device(frames[i])) continue;
@@ -132,15 +132,14 @@ void Session::take_fetch(Record const& record) {
   expects(message != nullptr, ErrorKind::malformed, [&] { return cat("a fetch of message ", record.number, ", which has no device frames to fetch"); });
   message->asked = true;
   if (record.unable) {
-    nothing_opens_ = true;
+    peer_opens_nothing_ = true;
     take_way(lock, device_out_, "staged", "the peer cannot open exported memory");
-  } else if (message->exported && !nothing_opens_) {
+  } else if (message->exported && !peer_opens_nothing_) {
     take_way(lock, device_out_, "staged", "the peer had no device memory for what is exported");
   }
   message->exported = false;
   fetches_.push_back(std::move(message));
   pump_from(lock);
-  if (record.unable) grant_pending();  // what comes is not read by whoever takes it any more
 }
 
 void Session::take_fetched(Record const& record) {
@@ -237,7 +236,7 @@ void Session::land_device(std::shared_ptr<Incoming> const& message) {
 
 /// Whether the next message has come but for device frames, which whoever takes it lets land.
 bool Session::offers(Lock const&) const {
-  if (!setup_.options.lands_when_received || nothing_opens_ || error_ || closing_ || !ready_.empty() || incoming_.empty()) return false;
+  if (!setup_.options.lands_when_received || opens_nothing_ || error_ || closing_ || !ready_.empty() || incoming_.empty()) return false;
   Incoming const& next = *incoming_.front();
   return next.device == Incoming::Device::wanted && next.parts == 1 && !next.exported.empty();
 }
@@ -380,7 +379,7 @@ void Session::fetch(std::shared_ptr<Incoming> const& message) {
   {
     Lock const lock(mutex_);
     if (error_) return;
-    reads = reads && !nothing_opens_;
+    reads = reads && !opens_nothing_;
   }
   if (reads) {
     try {
@@ -399,7 +398,7 @@ void Session::ask_for(std::shared_ptr<Incoming> const& message, std::string cons
   bool const on_device = is_device(message->frames[message->device_frames.front()]);
   Lock lock(mutex_);
   if (error_) return;
-  nothing_opens_ = nothing_opens_ || !unable.empty();
+  opens_nothing_ = opens_nothing_ || !unable.empty();
   message->device = Incoming::Device::asked;
   message->why_fetched = on_device ? unable : "no device memory for them here";
   pack_record({.type = RecordType::fetch, .unable = !unable.empty(), .number = message->number}, records_);
