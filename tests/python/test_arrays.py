@@ -216,7 +216,7 @@ class Half(Array):
 
 
 transload.trust(Plain)
-transload.register_array(Half, name="test.half", decode=Received, takes=lambda half: half.array.size < 10)
+transload.register_array(Half, name="test.half_array", decode=Received, takes=lambda half: half.array.size < 10)
 
 
 class Broken(Half):
@@ -242,13 +242,13 @@ REFUSED = {
 def test_what_cannot_be_exported_goes_by_its_reduce_method(why):
     obj = REFUSED[why]()
     if "its" not in why:
-        transload.register_array(Half, name="test.half", decode=Received)
+        transload.register_array(Half, name="test.half_array", decode=Received)
     try:
         assert why in str(transload.explain(obj, ("host",)))
         got = trip(obj)
         assert type(got) is Plain and np.array_equal(got.array[:5], obj.array[:5])
     finally:
-        transload.register_array(Half, name="test.half", decode=Received, takes=lambda half: half.array.size < 10)
+        transload.register_array(Half, name="test.half_array", decode=Received, takes=lambda half: half.array.size < 10)
 
 
 @pytest.mark.parametrize(
