@@ -110,6 +110,30 @@ nb::object integer_bounds(nb::handle arrays, int device, std::uint64_t stream) {
   });
 }
 
+/// `masks`: tuples (pointer, first bit, n).
+nb::object set_bits(nb::handle masks, int device, std::uint64_t stream) {
+  return guarded([&] {
+    Ref const sequence = take(PySequence_Tuple(masks.ptr()));
+    std::vector<Bits> asked;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(sequence.get()); ++i) {
+      unsigned long long pointer = 0;
+      unsigned long long first = 0;
+      unsigned long long n = 0;
+      if (PyArg_ParseTuple(PyTuple_GetItem(sequence.get(), i), "KKK", &pointer, &first, &n) == 0) throw Raised{};
+      asked.push_back({reinterpret_cast<void const*>(pointer), static_cast<std::size_t>(first), static_cast<std::size_t>(n)});
+    }
+    std::vector<std::uint64_t> found;
+    {
+      Released const released;
+      StreamHandle const producer = stream;
+      found = set_bits_of(asked, device, {&producer, 1});
+    }
+    Ref list = take(PyList_New(0));
+    for (std::uint64_t const nset : found) check(PyList_Append(list.get(), take(PyLong_FromUnsignedLongLong(nset)).get()));
+    return list;
+  });
+}
+
 nb::object window(DeviceMemory const& self, std::uint64_t offset, std::uint64_t nbytes) {
   return guarded([&] {
     expects(offset <= self.nbytes && nbytes <= self.nbytes - offset, ErrorKind::malformed,
@@ -186,6 +210,9 @@ void bind_device(nb::module_& module) {
   module.def("integer_bounds", &integer_bounds, nb::arg("arrays"), nb::arg("device"), nb::arg("stream") = 0,
              nb::sig("def integer_bounds(arrays: collections.abc.Iterable[tuple[int, int, int, bool]], device: int, stream: int = 0) -> list[tuple[int, int, bool]]"),
              "Least, greatest and whether they ascend (where that is asked) of signed integers in memory of a device: (pointer, n, itemsize, ordered) each.");
+  module.def("set_bits", &set_bits, nb::arg("masks"), nb::arg("device"), nb::arg("stream") = 0,
+             nb::sig("def set_bits(masks: collections.abc.Iterable[tuple[int, int, int]], device: int, stream: int = 0) -> list[int]"),
+             "How many bits are set in masks in memory of a device: (pointer, first bit, n) each.");
   module.def("current_device", [] { return guarded([&] { return take(PyLong_FromLong(current_device())); }); }, nb::sig("def current_device() -> int"), "The thread's current device.");
   module.def("nimported", [] { return nimported(); }, "Allocations of other processes that are open here (CUDA IPC).");
   module.def(

@@ -91,6 +91,36 @@ TEST(Device, BoundsOfIntegersOnTheHostTwin) {
   expect_bounds_here<std::int64_t>();
 }
 
+// ── bits that are set ────────────────────────────────────────────────────────────────────────────────────
+
+/// Masks of many lengths and first bits, against a count bit by bit.
+void expect_set_bits(int device, std::function<void(void* to, void const* from, std::size_t nbytes)> const& put, std::function<void*(std::size_t)> const& memory) {
+  std::vector<Bits> asked;
+  std::vector<std::uint64_t> wanted;
+  std::uint32_t seed = 1;
+  for (std::size_t const n : {0, 1, 31, 32, 33, 64, 1000, 70'001, 5'000'011}) {
+    for (std::size_t const first : {0, 1, 31, 32, 45}) {
+      std::vector<std::uint32_t> words((first + n + 31) / 32);
+      for (auto& word : words) word = seed = seed * 1664525 + 1013904223;
+      std::uint64_t nset = 0;
+      for (std::size_t i = first; i < first + n; ++i) nset += words[i / 32] >> (i % 32) & 1;
+      void* const there = memory(words.size() * 4 + 4);
+      put(there, words.data(), words.size() * 4);
+      asked.push_back({there, first, n});
+      wanted.push_back(nset);
+    }
+  }
+  EXPECT_EQ(set_bits_of(asked, device), wanted);
+  asked[0].words = static_cast<std::byte const*>(asked[0].words) + 2;
+  error_of([&] { (void)set_bits_of(asked, device); }, ErrorKind::malformed);
+}
+
+TEST(Device, SetBitsOnTheHostTwin) {
+  std::vector<std::vector<std::byte>> blocks;
+  expect_set_bits(
+      host_twin, [](void* to, void const* from, std::size_t n) { if (n > 0) std::memcpy(to, from, n); }, [&](std::size_t n) { return blocks.emplace_back(n).data(); });
+}
+
 TEST(Device, WithoutCudaTheReasonIsTold) {
   if (device_count() > 0) GTEST_SKIP() << "a GPU is here";
   std::byte b{};
@@ -185,6 +215,17 @@ template <class T>
 void expect_bounds_on_device() {
   std::vector<std::unique_ptr<Block>> blocks;
   expect_bounds<T>(
+      0,
+      [](void* to, void const* from, std::size_t n) {
+        Copy const copy{to, from, n};
+        copy_to_device({&copy, 1}, 0);
+      },
+      [&](std::size_t n) { return blocks.emplace_back(std::make_unique<Block>(n))->bytes.data(); });
+}
+
+TEST_F(DeviceGpu, SetBits) {
+  std::vector<std::unique_ptr<Block>> blocks;
+  expect_set_bits(
       0,
       [](void* to, void const* from, std::size_t n) {
         Copy const copy{to, from, n};

@@ -5,6 +5,8 @@
 #include <cub/block/block_reduce.cuh>
 #include <cuda/std/limits>
 
+#include "transload/memory/bits.hpp"
+
 namespace transload::staging {
 
 namespace {
@@ -68,6 +70,19 @@ void start(T const* values, std::size_t n, bool ordered, BlockBounds* out, cudaS
   }
 }
 
+__global__ void __launch_bounds__(nthreads) count(std::uint32_t const* words, std::size_t first, std::size_t end, BlockBounds* out) {
+  std::size_t const nwords = bits_nwords(first, end - first);
+  std::size_t const begin = first / 32;
+  unsigned long long nset = 0;
+  for (std::size_t i = std::size_t{blockIdx.x} * nthreads + threadIdx.x; i < nwords; i += std::size_t{gridDim.x} * nthreads) {
+    nset += static_cast<unsigned>(__popc(words[begin + i] & bits_in_word(first, end, begin + i)));
+  }
+  using Reduce = cub::BlockReduce<unsigned long long, nthreads>;
+  __shared__ typename Reduce::TempStorage storage;
+  nset = Reduce(storage).Sum(nset);
+  if (threadIdx.x == 0) out[blockIdx.x] = {static_cast<std::int64_t>(nset), 0, 0};
+}
+
 }  // namespace
 
 unsigned bounds_blocks(std::size_t n) {
@@ -81,6 +96,11 @@ cudaError_t look(void const* values, std::size_t n, unsigned itemsize, bool orde
   } else {
     start(static_cast<std::int64_t const*>(values), n, ordered, out, stream);
   }
+  return cudaGetLastError();
+}
+
+cudaError_t count_bits(void const* words, std::size_t first, std::size_t n, BlockBounds* out, cudaStream_t stream) {
+  count<<<bounds_blocks(bits_nwords(first, n)), nthreads, 0, stream>>>(static_cast<std::uint32_t const*>(words), first, first + n, out);
   return cudaGetLastError();
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Least and greatest of integers, block by block. Internal to the room: needs CUDA.
+/// Least and greatest of integers, and bits that are set, block by block. Internal to the room: needs CUDA.
 
 #include <cuda_runtime_api.h>
 
@@ -23,5 +23,8 @@ inline constexpr unsigned bounds_blocks_most = 1024;
 
 /// Writes one `BlockBounds` a block to `out`, which the device can write: pinned memory, too.
 [[nodiscard]] cudaError_t look(void const* values, std::size_t n, unsigned itemsize, bool ordered, BlockBounds* out, cudaStream_t stream);
+
+/// Writes how many bits of each block's share are set to `out`; starts `bounds_blocks(bits_nwords(first, n))` blocks.
+[[nodiscard]] cudaError_t count_bits(void const* words, std::size_t first, std::size_t n, BlockBounds* out, cudaStream_t stream);
 
 }  // namespace transload::staging

@@ -33,6 +33,8 @@ void on_device(std::span<Copy const>, int, std::span<StreamHandle const>) { no_c
 
 std::vector<IntegerBounds> bounds_of(std::span<Integers const>, int, std::span<StreamHandle const>) { no_cuda(); }
 
+std::vector<std::uint64_t> set_bits_of(std::span<Bits const>, int, std::span<StreamHandle const>) { no_cuda(); }
+
 Fence fence_after(int, std::span<StreamHandle const>) { no_cuda(); }
 
 std::unique_ptr<Slots> slots(int) { no_cuda(); }

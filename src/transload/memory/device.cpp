@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "staging.hpp"
 #include "transload/base/error.hpp"
+#include "transload/memory/bits.hpp"
 #include "transload/memory/cuda.hpp"
 #include "transload/memory/ring.hpp"
 
@@ -57,6 +59,14 @@ IntegerBounds bounds_here(Integers const& array) {
   return {.least = *least, .most = *most, .ascending = !array.ordered || std::ranges::is_sorted(values)};
 }
 
+std::uint64_t set_bits_here(Bits const& mask) {
+  auto const* const words = static_cast<std::uint32_t const*>(mask.words);
+  std::size_t const end = mask.first + mask.n;
+  std::uint64_t nset = 0;
+  for (std::size_t word = mask.first / 32; word * 32 < end; ++word) nset += static_cast<std::uint64_t>(std::popcount(words[word] & bits_in_word(mask.first, end, word)));
+  return nset;
+}
+
 }  // namespace
 
 std::vector<IntegerBounds> bounds_of(std::span<Integers const> arrays, int device, std::span<StreamHandle const> producers) {
@@ -67,6 +77,17 @@ std::vector<IntegerBounds> bounds_of(std::span<Integers const> arrays, int devic
   if (device != host_twin) return staging::bounds_of(arrays, device, producers);
   std::vector<IntegerBounds> found;
   for (Integers const& array : arrays) found.push_back(array.itemsize == 4 ? bounds_here<std::int32_t>(array) : bounds_here<std::int64_t>(array));
+  return found;
+}
+
+std::vector<std::uint64_t> set_bits_of(std::span<Bits const> masks, int device, std::span<StreamHandle const> producers) {
+  for (Bits const& mask : masks) {
+    expects(reinterpret_cast<std::uintptr_t>(mask.words) % sizeof(std::uint32_t) == 0, ErrorKind::malformed, "a mask at an address that is no multiple of 4");
+    expects(mask.first + mask.n >= mask.first, ErrorKind::malformed, "bits behind the end of all memory");
+  }
+  if (device != host_twin) return staging::set_bits_of(masks, device, producers);
+  std::vector<std::uint64_t> found;
+  for (Bits const& mask : masks) found.push_back(set_bits_here(mask));
   return found;
 }
 

@@ -63,6 +63,17 @@ struct IntegerBounds {
 /// @throws as the copies; Error{malformed} for an address that is no multiple of the item's size.
 [[nodiscard]] std::vector<IntegerBounds> bounds_of(std::span<Integers const> arrays, int device, std::span<StreamHandle const> producers = {});
 
+/// Bits in a device's memory, as Arrow has masks: bit i of words of 32 in this machine's order is bit i % 32 of word i / 32.
+struct Bits {
+  void const* words = nullptr;  ///< at a multiple of 4, and whole words of memory up to the last bit
+  std::size_t first = 0;        ///< the bit that begins
+  std::size_t n = 0;
+};
+/// How many bits of each mask are set, in one pass for all, as `bounds_of`.
+///
+/// @throws as the copies; Error{malformed} for an address that is no multiple of 4.
+[[nodiscard]] std::vector<std::uint64_t> set_bits_of(std::span<Bits const> masks, int device, std::span<StreamHandle const> producers = {});
+
 /// The device of a pointer into GPU memory, -1 for host memory, pinned or not.
 ///
 /// @throws Error{unsupported} without CUDA.

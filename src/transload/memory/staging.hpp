@@ -20,6 +20,7 @@ void to_device(std::span<Copy const> copies, int device, std::span<StreamHandle 
 void on_device(std::span<Copy const> copies, int device, std::span<StreamHandle const> producers);
 
 [[nodiscard]] std::vector<IntegerBounds> bounds_of(std::span<Integers const> arrays, int device, std::span<StreamHandle const> producers);
+[[nodiscard]] std::vector<std::uint64_t> set_bits_of(std::span<Bits const> masks, int device, std::span<StreamHandle const> producers);
 [[nodiscard]] Fence fence_after(int device, std::span<StreamHandle const> producers);
 
 /// The slots of a staging ring, and a stream for their copies, which end in the order in which they began.
