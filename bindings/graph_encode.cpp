@@ -1344,17 +1344,16 @@ class Encoder {
       info.kind = Kind::pickle_buffer;
       return;
     }
-    run_lazy_importer(cls);
+    Ref const mro = attr(cls, g.dunder_mro);
+    for (Py_ssize_t i = 0; i < PyTuple_Size(mro.get()); ++i) run_lazy_importer(PyTuple_GetItem(mro.get(), i));  // a user's subclass has a module of its own
     if (PyObject* const adapter = adapter_of(cls)) return use_adapter(info, adapter);
     Numpy const* const np = numpy_if_loaded();
     bool const array = np != nullptr && PyType_IsSubtype(t, reinterpret_cast<PyTypeObject*>(np->ndarray)) != 0;
-    if (array && cls != np->ndarray) py::run_lazy_importer("numpy");  // a user's subclass has a module of its own
     // Arrow rebuilds a user's extension array by its type, so what fits the base fits the subclass; so do adapters that say it.
     run_arrows_importer();
-    Ref const mro = attr(cls, g.dunder_mro);
     for (Py_ssize_t i = 1; i < PyTuple_Size(mro.get()); ++i) {
       PyObject* const base = PyTuple_GetItem(mro.get(), i);
-      PyObject* const adapter = dict_get(g.adapters_by_type, base);
+      PyObject* const adapter = adapter_of(base);
       if (adapter != nullptr && (PyUnicode_Check(PyTuple_GetItem(adapter, 1)) || fits_subclass(adapter, base, cls))) return use_adapter(info, adapter);
     }
     if (np != nullptr) {

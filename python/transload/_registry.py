@@ -101,13 +101,17 @@ def register_array(
     register(cls, name=name, encode=arrays.encoder(takes), decode=arrays.decoder(decode))
 
 
-def register_named(class_names: Iterable[str], name: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> None:
+def register_named(
+    class_names: Iterable[str], name: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any], subclasses: tuple[str, ...] | None = None
+) -> None:
     """As `register`, for the classes that ``module:qualified.name`` name, without importing them; for transload's own adapters.
+
+    It takes those subclasses, too, that left the methods in `subclasses` alone, where that is given.
 
     >>> register_named(["some.module:Class"], "some.class", lambda obj: obj.value, lambda value: None)
     """
     for class_name in class_names:
-        _tables.adapters_by_type[class_name] = (name, encode)
+        _tables.adapters_by_type[class_name] = (name, encode) if subclasses is None else (name, encode, subclasses)
     _tables.adapters_by_name[name] = decode
 
 
