@@ -26,8 +26,8 @@ from transload.trusted import NAMES
 _MAKE, _CALL, _HAND_ON = _tables.MAKE, _tables.CALL, _tables.HAND_ON
 _JUDGED_PATH = Path(__file__).parents[1] / "data" / "trust" / "judged.txt"
 _JUDGED = dict(line.split("\t")[::-1] for line in _JUDGED_PATH.read_text().splitlines())
-for _module in ("numpy", "pandas", "pyarrow", "scipy", "sklearn", "standard", "cupy", "numba", "rmm", "torch"):
-    if importlib.util.find_spec(_module) or _module in ("standard", "cupy", "numba", "rmm", "torch"):  # on the host without their libraries
+for _module in ("numpy", "pandas", "pyarrow", "scipy", "sklearn", "standard", "cupy", "numba", "rmm", "torch", "cudf", "cuml"):
+    if importlib.util.find_spec(_module) or _module in ("standard", "cupy", "numba", "rmm", "torch", "cudf", "cuml"):  # on the host without their libraries
         importlib.import_module(f"transload.adapters.{_module}")
 
 

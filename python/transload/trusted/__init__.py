@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import numpy, pandas, pyarrow, scipy, sklearn, standard
+from . import cuml, numpy, pandas, pyarrow, scipy, sklearn, standard
 
-NAMES: dict[str, int] = {**standard.NAMES, **numpy.NAMES, **pandas.NAMES, **pyarrow.NAMES, **scipy.NAMES, **sklearn.NAMES}
+NAMES: dict[str, int] = {**standard.NAMES, **numpy.NAMES, **pandas.NAMES, **pyarrow.NAMES, **scipy.NAMES, **sklearn.NAMES, **cuml.NAMES}
