@@ -1346,6 +1346,12 @@ class Encoder {
     }
     Ref const mro = attr(cls, g.dunder_mro);
     for (Py_ssize_t i = 0; i < PyTuple_Size(mro.get()); ++i) run_lazy_importer(PyTuple_GetItem(mro.get(), i));  // a user's subclass has a module of its own
+    if (PyObject* const adapter = dict_get(g.adapters_by_type, cls)) return use_adapter(info, adapter);
+    // Proxies have the names of the classes that they stand for: what takes all subclasses of a base goes before what goes by a name.
+    for (Py_ssize_t i = 1; i < PyTuple_Size(mro.get()); ++i) {
+      PyObject* const adapter = adapter_of(PyTuple_GetItem(mro.get(), i));
+      if (adapter != nullptr && takes_all_subclasses(adapter)) return use_adapter(info, adapter);
+    }
     if (PyObject* const adapter = adapter_of(cls)) return use_adapter(info, adapter);
     Numpy const* const np = numpy_if_loaded();
     bool const array = np != nullptr && PyType_IsSubtype(t, reinterpret_cast<PyTypeObject*>(np->ndarray)) != 0;
@@ -1375,7 +1381,7 @@ class Encoder {
         if (PyObject* const adapter = dict_get(g.adapters_by_type, name.get())) return use_adapter(info, adapter);
       }
     }
-    if (PyObject* const function = dict_get(g.copyreg_dispatch_table, cls); function != nullptr && !is_tblibs(t, function)) {
+    if (PyObject* const function = dict_get(g.copyreg_dispatch_table, cls); function != nullptr && !is_wrapping(t, function)) {
       info.kind = Kind::reduce;
       info.hook = Ref::borrow(function);
       return;
@@ -1387,12 +1393,14 @@ class Encoder {
     info.kind = is_plain(info, cls, t) ? Kind::plain : Kind::reduce;
   }
 
-  /// Importing distributed lets tblib pickle all exceptions with their tracebacks, by a function that no receiver trusts.
-  /// An exception goes the same way whether or not that happened.
-  static bool is_tblibs(PyTypeObject* t, PyObject* function) {
-    if (PyType_IsSubtype(t, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) == 0) return false;
+  /// Whether copyreg's function for a class is one that a library put there to wrap what others do, and means nothing to a receiver: importing
+  /// distributed lets tblib pickle all exceptions with their tracebacks, cudf.pandas lets itself pickle pandas' objects. They go as without it.
+  static bool is_wrapping(PyTypeObject* t, PyObject* function) {
     Ref const module = try_attr(function, globals().dunder_module);
-    return module && PyUnicode_Check(module.get()) != 0 && PyUnicode_CompareWithASCIIString(module.get(), "tblib.pickling_support") == 0;
+    if (!module || PyUnicode_Check(module.get()) == 0) return false;
+    std::string const name = lossy_utf8(module.get());
+    if (name == "tblib.pickling_support") return PyType_IsSubtype(t, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) != 0;
+    return name.starts_with("cudf.pandas.");
   }
 
   static bool is_numpys_own(PyObject* cls) {
@@ -1410,6 +1418,10 @@ class Encoder {
     Globals const& g = globals();
     return same_method(cls, ndarray, g.dunder_reduce_ex) && same_method(cls, ndarray, g.dunder_reduce) &&
            same_method(cls, ndarray, g.dunder_setstate) && same_method(cls, ndarray, g.dunder_getstate);
+  }
+
+  static bool takes_all_subclasses(PyObject* adapter) {
+    return PyTuple_Size(adapter) >= 3 && PyTuple_Check(PyTuple_GetItem(adapter, 2)) != 0 && PyTuple_Size(PyTuple_GetItem(adapter, 2)) == 0;
   }
 
   /// Whether an adapter is meant for subclasses, or for those that keep certain methods of its class, and this one does.

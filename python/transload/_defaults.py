@@ -22,7 +22,7 @@ for _module in ("cupy", "cupyx", "cupy_backends"):
 for _module in ("numba", "rmm", "torch"):
     register_lazy(_module, lambda module=_module: _importer(module))  # type: ignore[misc]
 for _module in ("cudf", "pylibcudf"):
-    register_lazy(_module, lambda: _importer("cudf"))
+    register_lazy(_module, lambda: _importer("cudf", "cudf_pandas"))
 register_lazy("cuml", lambda: _importer("cuml"))
 register_lazy("dateutil", lambda: _importer("pandas"))
 register_lazy("scipy", lambda: _importer("scipy", "scipy_spatial", "scipy_interpolate", "scipy_stats"))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from . import _core
 from ._errors import Unsupported
 from ._message import FAMILIES, _check_compression
+from ._walk import encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,7 @@ def explain(
     _check_compression(compression, level)
     record: list[list[object]] = []
     try:
-        header, frames, used = _core.encode(obj, families, record=record)
+        header, frames, used = encode(obj, families, record=record)
     except Unsupported as error:
         return Explanation([_leaf(row, final=False) for row in record], error=str(error))
     frame_nbytes = [frame.nbytes for frame in frames]

@@ -8,6 +8,7 @@ from typing import Any
 from . import _core
 from ._errors import Unsupported
 from ._gpu import memory_of
+from ._walk import decode, encode
 
 FAMILIES = ("cuda", "host", "pickle", "error")
 DECODE_FAMILIES = ("cuda", "host")
@@ -88,7 +89,7 @@ def _encoded(obj: object, families: Iterable[str]) -> tuple[bytes, list[memoryvi
     if type(families) is not tuple:
         families = tuple(families)
     try:
-        return _core.encode(obj, families)
+        return encode(obj, families)
     except Unsupported as error:
         if "error" not in families:
             raise
@@ -220,7 +221,7 @@ def deserialize(
     >>> deserialize(serialize([1, (2.5, {"three"})]))
     [1, (2.5, {'three'})]
     """
-    return _core.decode(message.header, message.frames, families, most_nbytes, _device_number(device))
+    return decode(message.header, message.frames, families, most_nbytes, _device_number(device))
 
 
 def _device_number(device: int | str | None) -> int | None:
@@ -265,4 +266,4 @@ def loads(
     """
     if len(frames) == 0:
         raise ValueError("no frames: the first is the header")
-    return _core.decode(frames[0], frames[1:], families, most_nbytes, _device_number(device))
+    return decode(frames[0], frames[1:], families, most_nbytes, _device_number(device))

@@ -106,7 +106,8 @@ def register_named(
 ) -> None:
     """As `register`, for the classes that ``module:qualified.name`` name, without importing them; for transload's own adapters.
 
-    It takes those subclasses, too, that left the methods in `subclasses` alone, where that is given.
+    It takes those subclasses, too, that left the methods in `subclasses` alone, where that is given; where it names none, all of
+    them, whatever else goes by the name that they have.
 
     >>> register_named(["some.module:Class"], "some.class", lambda obj: obj.value, lambda value: None)
     """

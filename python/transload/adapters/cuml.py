@@ -106,7 +106,7 @@ def _is_sparse(value: Any) -> bool:
     return type(value).__module__.startswith(("cupyx.scipy.sparse", "scipy.sparse"))
 
 
-def _sizes(state: State, kinds: str = "f", **wanted: tuple[Any, ...]) -> None:
+def _sizes(state: State, wanted: dict[str, tuple[Any, ...]], kinds: str = "f") -> None:
     """Arrays, where they are there, have as many items as the product of these: numbers, or names of attributes. They are compact, and of one dtype."""
     dtypes = set()
     for name, parts in wanted.items():
@@ -136,27 +136,27 @@ def _rows(state: State, name: str) -> int:
 
 def _decomposition(state: State) -> None:
     n = "n_components_" if "n_components_" in state else "n_components"
-    _sizes(state, components_=(n, "n_features_in_"), singular_values_=(n,), mean_=("n_features_in_",))
+    _sizes(state, {"components_": (n, "n_features_in_"), "singular_values_": (n,), "mean_": ("n_features_in_",)})
 
 
 def _truncated(state: State) -> None:
-    _sizes(state, components_=("n_components", "n_features_in_"))
+    _sizes(state, {"components_": ("n_components", "n_features_in_")})
 
 
 def _one_output(state: State) -> None:
-    _sizes(state, coef_=("n_features_in_",))
+    _sizes(state, {"coef_": ("n_features_in_",)})
 
 
 def _centers(state: State) -> None:
-    _sizes(state, cluster_centers_=("n_clusters", "n_features_in_"))
+    _sizes(state, {"cluster_centers_": ("n_clusters", "n_features_in_")})
 
 
 def _lars(state: State) -> None:
-    active = state.get("active_")
+    active: Any = state.get("active_")
     if active is None:
         return
     need(_is_array(active) and active.dtype == np.int32 and active.ndim == 1 and active.flags.c_contiguous, "active_ is no compact array of int32")
-    _sizes(state, beta_=(int(active.size),), coef_=("n_features_in_",))
+    _sizes(state, {"beta_": (int(active.size),), "coef_": ("n_features_in_",)})
     _within(active, _number(state, "n_features_in_"), "active_")
 
 
@@ -174,29 +174,30 @@ def _vectors(state: State) -> None:
     vectors = state.get("support_vectors_")
     if vectors is None:
         return
-    support = state.get("support_", state.get("_support_"))
+    support: Any = state.get("support_", state.get("_support_"))
     need(_is_array(support) and support.ndim == 1 and support.dtype in (np.int32, np.int64) and support.flags.c_contiguous, "support_ is no compact array of integers")
-    n, shape = int(support.size), state.get("shape_fit_")
+    n = int(support.size)
+    shape: Any = state.get("shape_fit_")
     need(type(shape) is tuple and len(shape) == 2 and _number({"columns": shape[1]}, "columns") == _number(state, "n_features_in_"), "shape_fit_")
     if n:
         need(_rows(state, "support_vectors_") == n, "support_vectors_ and support_ do not fit")
-    _sizes(state, dual_coef_=(n,), intercept_=(1,))
+    _sizes(state, {"dual_coef_": (n,), "intercept_": (1,)})
 
 
 def _density(state: State) -> None:
     if state.get("_X") is not None:
         n = _rows(state, "_X")
-        _sizes(state, _X=(n, "n_features_in_"), _sample_weight=(n,))
+        _sizes(state, {"_X": (n, "n_features_in_"), "_sample_weight": (n,)})
 
 
 def _neighbors(state: State) -> None:
-    table = state.get("_fit_X")
+    table: Any = state.get("_fit_X")
     if table is None:
         return
     need(_rows(state, "_fit_X") == _number(state, "n_samples_fit_"), "_fit_X and n_samples_fit_ do not fit")
     if _is_array(table):
         need(table.dtype == np.float32 and table.flags.c_contiguous, "_fit_X is no array of float32 in C order")
-    labels = state.get("_y")
+    labels: Any = state.get("_y")
     if labels is not None:
         need(_is_array(labels) and labels.ndim in (1, 2) and len(labels) == table.shape[0] and labels.dtype.kind in "iuf", "_y and _fit_X do not fit")
         need(labels.flags.c_contiguous or labels.flags.f_contiguous, "_y is not contiguous")
@@ -207,18 +208,18 @@ def _umap(state: State) -> None:
         return
     n = _rows(state, "_raw_data")
     embedding = getattr(state.get("embedding_"), "array", state.get("embedding_"))
-    _sizes({**state, "embedding_": embedding}, embedding_=(n, "n_components"))
-    _sizes(state, _sigmas=(n,), _rhos=(n,))
+    _sizes({**state, "embedding_": embedding}, {"embedding_": (n, "n_components")})
+    _sizes(state, {"_sigmas": (n,), "_rhos": (n,)})
 
 
 def _hdbscan(state: State) -> None:
-    inner = state.get("_state_dict")
+    inner: Any = state.get("_state_dict")
     if inner is None:
         return
     need(type(inner) is dict and set(inner) == {"n_leaves", "n_clusters", "core_dists", "inverse_label_map", "condensed_tree"}, "the state of an HDBSCAN")
     n, nclusters, tree = _number(inner, "n_leaves"), _number(inner, "n_clusters"), inner["condensed_tree"]
-    _sizes({**inner, "core_dists": inner["core_dists"]}, core_dists=(n,))
-    _sizes(inner, "i", inverse_label_map=(nclusters,))
+    _sizes(inner, {"core_dists": (n,)})
+    _sizes(inner, {"inverse_label_map": (nclusters,)}, "i")
     need(isinstance(tree, np.ndarray) and tree.ndim == 1 and set(tree.dtype.names or ()) == {"parent", "child", "lambda_val", "child_size"}, "the condensed tree of an HDBSCAN")
     ends = 2 * n + 1
     for field, least, most in (("parent", n, ends), ("child", 0, ends), ("child_size", 1, n + 1)):
@@ -226,20 +227,20 @@ def _hdbscan(state: State) -> None:
         need(part.dtype.kind == "i" and (part.size == 0 or bool(part.min() >= least and part.max() < most)), f"{field} of a condensed tree")
     if state.get("_raw_data") is not None:
         need(_rows(state, "_raw_data") == n, "_raw_data and the tree do not fit")
-    labels = state.get("labels_")
+    labels: Any = state.get("labels_")
     if labels is not None:
-        _sizes(state, "i", labels_=(n,))
+        _sizes(state, {"labels_": (n,)}, "i")
         need(labels.dtype == np.int64, "labels_ are no int64")
         _within(labels + 1, nclusters + 1, "labels_")
 
 
 def _smoothing(state: State) -> None:
-    level = state.get("level")
+    level: Any = state.get("level")
     if not _is_array(level):
         return
     nseries, season, n = (_number(state, name) for name in ("ts_num", "seasonal_periods", "n"))
     need(nseries >= 1 and season >= 1 and level.size >= (n - season) * nseries, "level is shorter than the series")
-    _sizes(state, level=(int(level.size),), trend=(int(level.size),), season=(int(level.size),))
+    _sizes(state, {"level": (int(level.size),), "trend": (int(level.size),), "season": (int(level.size),)})
     need(state.get("dtype") == level.dtype, "level is of another dtype")
 
 
@@ -251,7 +252,8 @@ _LOOKS: dict[str, Any] = {
 
 def _arima(cls: Any, state: State, reflected: list[str]) -> Any:
     """An ARIMA made anew from its series: the scratch memory of its kernels has the size that they need."""
-    order, series = state.get("order"), state.get("d_y")
+    order: Any = state.get("order")
+    series: Any = state.get("d_y")
     need(type(order) is dict and all(type(order.get(part)) is int for part in ("p", "d", "q", "P", "D", "Q", "s", "k", "n_exog")), "the order of an ARIMA")
     need(_is_array(series) and series.ndim in (1, 2) and series.dtype == np.float64, "the series of an ARIMA are no numbers")
     made = cls(
@@ -262,7 +264,7 @@ def _arima(cls: Any, state: State, reflected: list[str]) -> Any:
     cache = _cache()
     for name, count in counts.items():
         if state.get(name) is not None:
-            _sizes(state, **{name: (count, int(made.batch_size))})
+            _sizes(state, {name: (count, int(made.batch_size))})
             need(state[name].dtype == np.float64, f"{name} is of {state[name].dtype}")
             vars(made)[name] = cache(state[name])
     kept = {"order", "order_diff", "n_obs", "n_obs_diff", "batch_size", "missing", "simple_differencing", "dtype", *counts, *reflected}

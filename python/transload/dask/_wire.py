@@ -27,6 +27,8 @@ import transload
 from .. import _core
 from .._errors import Unsendable
 from .._trust import is_strict
+from .._walk import decode as walk_decode
+from .._walk import encode as walk_encode
 from ._counters import counters, members, offered, road, value_pickles
 
 __all__ = [
@@ -309,9 +311,9 @@ def _ours(
     compression, level = _compression(context)
     if cuda and compression is None:
         least = DEVICE_LEAST if on_our_comm(context) else 0
-        head, frames, families = _core.encode(value, ("cuda", *families), device_least=least)
+        head, frames, families = walk_encode(value, ("cuda", *families), device_least=least)
     else:
-        head, frames, families = _core.encode(value, families)
+        head, frames, families = walk_encode(value, families)
     header: dict[str, Any] = {"serializer": MARKER, "road": where}
     raw = stored = len(head) + _core.frames_nbytes(frames)
     if compression is not None:
@@ -358,7 +360,7 @@ def encode_control(value: object) -> tuple[dict[str, Any], list[Any]] | None:
     try:
         if type(value).__module__ == "dask._task_spec" and _is_nameless(getattr(value, "func", None)):
             return None
-        head, frames, families = _core.encode(value, _NAMES)
+        head, frames, families = walk_encode(value, _NAMES)
     except Exception:
         logger.debug("transload cannot encode a %s; Dask pickles it", type(value).__name__, exc_info=True)
         return None
@@ -478,11 +480,11 @@ def _decoded(head: Any, frames: Sequence[Any], families: tuple[str, ...]) -> Any
     """
     device = dask.config.get("transload.device", None)
     try:
-        return _core.decode(head, frames, families, None, device if type(device) is int else None)
+        return walk_decode(head, frames, families, None, device if type(device) is int else None)
     except transload.Unsupported:
         if _core.device_count() > 0 or device != "host":
             raise
-    return _core.decode(head, frames, families, None, _core.HOST_TWIN)
+    return walk_decode(head, frames, families, None, _core.HOST_TWIN)
 
 
 def decode_control(header: dict[str, Any], frames: Sequence[Any]) -> Any:
