@@ -296,7 +296,7 @@ class QuickSize {
     for (Py_ssize_t i = 0; i < PyTuple_Size(wrappers_); ++i) {
       if (type == as_type(PyTuple_GetItem(wrappers_, i))) return add(attr(o, "data").get(), depth + 1);
     }
-    if (device_ || PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "__cuda_array_interface__") == 0) return false;
+    if (device_ || !is_of_a_gpu(type)) return false;
     --nobjects_;  // a thread of Dask's would have nothing to do for it
     return true;
   }
@@ -309,6 +309,15 @@ class QuickSize {
   static constexpr std::size_t object_nbytes = 32;
 
   static PyTypeObject* as_type(PyObject* type) noexcept { return reinterpret_cast<PyTypeObject*>(type); }
+  /// Arrays that export their memory, and RAPIDS' objects.
+  static bool is_of_a_gpu(PyTypeObject* type) {
+    auto* const cls = reinterpret_cast<PyObject*>(type);
+    if (PyObject_HasAttrString(cls, "__cuda_array_interface__") != 0) return true;
+    Ref const module = try_attr(cls, globals().dunder_module);
+    if (!module || PyUnicode_Check(module.get()) == 0) return false;
+    std::string const name = lossy_utf8(module.get());
+    return name.starts_with("cudf.") || name.starts_with("cuml.") || name.starts_with("pylibcudf.");
+  }
   bool added(Py_ssize_t n) noexcept {
     nbytes_ += static_cast<std::size_t>(n);
     return true;

@@ -339,6 +339,9 @@ def test_what_stays_in_a_gpus_memory_is_no_work_for_another_thread():
     memory = _core.DeviceMemory(64, 1 << 30, _core.HOST_TWIN, None)
     assert _core.quick_nbytes(to_serialize([memory] * 2000), _messages._WRAPPERS) is None
     assert _core.quick_nbytes(to_serialize([memory] * 2000), _messages._WRAPPERS, False) < 100_000
+    for module, told in (("cudf.core.dataframe", True), ("cuml.linear_model.ridge", True), ("cudfless", False)):
+        frame = type("Frame", (), {"__module__": module})()
+        assert (_core.quick_nbytes(to_serialize([frame]), _messages._WRAPPERS, False) is not None) == told
 
 
 def bytes_with_others():
