@@ -17,5 +17,6 @@ void bind_process(nanobind::module_& module);
 void bind_store(nanobind::module_& module);
 void bind_transport(nanobind::module_& module);
 void bind_trees(nanobind::module_& module);
+void bind_forest(nanobind::module_& module);
 
 }  // namespace transload::py

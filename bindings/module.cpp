@@ -29,6 +29,7 @@ NB_MODULE(_core, module) {
   transload::py::bind_store(module);
   transload::py::bind_transport(module);
   transload::py::bind_trees(module);
+  transload::py::bind_forest(module);
 }
 #undef PyInit__core
 

@@ -15,7 +15,7 @@ def _importer(*modules: str) -> None:
 
 
 _tables.trusted.update(NAMES)
-for _module in ("lightgbm", "numpy", "pandas", "pyarrow", "sklearn", "treelite"):
+for _module in ("lightgbm", "numpy", "nvforest", "pandas", "pyarrow", "sklearn", "treelite"):
     register_lazy(_module, lambda module=_module: _importer(module))  # type: ignore[misc]
 for _module in ("cupy", "cupyx", "cupy_backends"):
     register_lazy(_module, lambda: _importer("cupy", "cupy_state"))

@@ -18,6 +18,7 @@
 
 #include "transload/adapters/decode.hpp"
 #include "transload/adapters/encode.hpp"
+#include "transload/adapters/forest.hpp"
 #include "transload/adapters/inspect.hpp"
 #include "transload/adapters/ndarray.hpp"
 #include "transload/adapters/value.hpp"

@@ -1,4 +1,4 @@
-"""XGBoost, LightGBM and treelite: their models travel where both sides trust them, and are refused with a way out where not."""
+"""XGBoost and LightGBM: their models travel where both sides trust them, and are refused with a way out where not. test_forests.py has treelite's."""
 
 from __future__ import annotations
 
@@ -31,14 +31,8 @@ def _lightgbm() -> Any:
     return pytest.importorskip("lightgbm").LGBMClassifier(n_estimators=3, num_leaves=5, min_child_samples=5, verbose=-1, n_jobs=1).fit(*_data())
 
 
-def _treelite() -> Any:
-    treelite = pytest.importorskip("treelite")
-    forest = pytest.importorskip("sklearn.ensemble").RandomForestClassifier(50, random_state=0)
-    return treelite.sklearn.import_model(forest.fit(*_data()))
-
-
 _CLASSES = {
-    _xgboost: ("xgboost.core:Booster", "xgboost.sklearn:XGBClassifier"), _lightgbm: ("lightgbm.basic:Booster", "lightgbm.sklearn:LGBMClassifier"), _treelite: ("treelite.model:Model",),
+    _xgboost: ("xgboost.core:Booster", "xgboost.sklearn:XGBClassifier"), _lightgbm: ("lightgbm.basic:Booster", "lightgbm.sklearn:LGBMClassifier"),
 }
 
 
@@ -66,32 +60,7 @@ def test_lightgbm_predicts_the_same_and_keeps_parameters(trusted: Any) -> None:
     assert arrived.booster_.best_iteration == model.booster_.best_iteration
 
 
-def test_treelite_model_is_its_own_bytes(trusted: Any) -> None:
-    model = _treelite()
-    trusted(*_CLASSES[_treelite])
-    message = transload.serialize([model, model], ("host",))
-    assert len(message.header) < 1000 and message.nbytes < len(model.serialize_bytes()) + 1000  # once, in a frame
-    one, two = host([model, model])
-    assert one is two and one.serialize_bytes() == model.serialize_bytes()
-    predict = pytest.importorskip("treelite").gtil.predict
-    assert np.array_equal(predict(one, _data()[0]), predict(model, _data()[0]))
-
-
-def test_treelite_refuses_another_version_itself(trusted: Any) -> None:
-    model = _treelite()
-    trusted(*_CLASSES[_treelite])
-    host(model)  # the stand-in is there now
-    content = bytearray(model.serialize_bytes())
-    content[:4] = (99).to_bytes(4, "little")  # the major version comes first
-    treelite = pytest.importorskip("treelite")
-    with pytest.raises(treelite.TreeliteError) as own:
-        treelite.Model.deserialize_bytes(bytes(content))
-    with pytest.raises(treelite.TreeliteError) as ours:
-        _tables.overrides["treelite.model:Model"](bytes(content))
-    assert str(ours.value).splitlines()[0].partition("]")[2] == str(own.value).splitlines()[0].partition("]")[2]
-
-
-@pytest.mark.parametrize("make", [_xgboost, _lightgbm, _treelite])
+@pytest.mark.parametrize("make", [_xgboost, _lightgbm])
 def test_model_is_neither_sent_nor_taken_without_trust(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     # Their parsers end the process on damaged bytes.
     model, names = make(), _CLASSES[make]

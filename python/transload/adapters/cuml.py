@@ -19,6 +19,7 @@ from .. import _core
 from .._errors import Unsupported
 from .._registry import register_named
 from ..trusted import cuml as _trusted
+from . import nvforest, treelite
 from ._checks import integer, need, words
 
 _NAMES = frozenset(f"{module}:{name}" for module, names in _trusted.ESTIMATORS.items() for name in names.split())
@@ -48,12 +49,14 @@ def _encode_estimator(estimator: Any) -> tuple[Any, ...]:
     if cls.__name__.endswith("MG"):
         state["handle"] = None  # of this process and its peers; only fit uses it
     reflected = [name for name, value in state.items() if type(value) is cache]
-    return f"{cls.__module__}:{cls.__qualname__}", {name: value.value if type(value) is cache else value for name, value in state.items()}, reflected
+    parts = f"{cls.__module__}:{cls.__qualname__}", {name: value.value if type(value) is cache else value for name, value in state.items()}, reflected
+    return (*parts, True) if vars(estimator).get("_nvforest_model") is not None else parts
 
 
 def _decode_estimator(value: Any) -> Any:
-    need(type(value) is tuple and len(value) == 3, "an estimator is a name, attributes, and which of them are given out in several forms")
-    name, state, reflected = value
+    need(type(value) is tuple and len(value) in (3, 4), "an estimator is a name, attributes, and which of them are given out in several forms")
+    name, state, reflected, *ready = value
+    need(all(part is True for part in ready), "whether a forest is ready")
     need(type(name) is str and name in _NAMES, "{} is no estimator of cuML", name)
     need(type(state) is dict and all(type(one) is str for one in state), "the attributes of an estimator")
     need(type(reflected) is list and all(type(one) is str and one in state for one in reflected), "the attributes that are given out in several forms")
@@ -70,6 +73,9 @@ def _decode_estimator(value: Any) -> Any:
         estimator.__setstate__(state)
     else:
         vars(estimator).update(state)
+    if ready:
+        need("_treelite_model_bytes" in state, "no forest, and it is ready")
+        nvforest.ready(estimator)
     return estimator
 
 
@@ -244,9 +250,16 @@ def _smoothing(state: State) -> None:
     need(state.get("dtype") == level.dtype, "level is of another dtype")
 
 
+def _forest(state: State) -> None:
+    content = state.get("_treelite_model_bytes")
+    if content is not None:
+        treelite.checked(content)
+
+
 _LOOKS: dict[str, Any] = {
     "PCA": _decomposition, "TruncatedSVD": _truncated, "SGD": _one_output, "CD": _one_output, "KMeans": _centers, "Lars": _lars, "SVMBase": _vectors,
     "KernelDensity": _density, "NeighborsBase": _neighbors, "NearestNeighbors": _neighbors, "UMAP": _umap, "HDBSCAN": _hdbscan, "ExponentialSmoothing": _smoothing,
+    "BaseRandomForestModel": _forest, "IsolationForest": _forest,
 }  # fmt: skip
 """By the class that has the kernels; its subclasses are looked at, too."""
 

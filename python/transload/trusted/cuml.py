@@ -1,7 +1,7 @@
 """cuML: estimators and what they hold inside.
 
 Estimators are made by `transload.adapters.cuml`, which looks at their state first: their kernels take sizes from one attribute and memory from
-another. Forests are `transload.adapters.cuml_forest`'s. What is made by its name here are classes written in Python whose state is data.
+another. What is made by its name here are classes written in Python whose state is data.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ ESTIMATORS: dict[str, str] = {
     "cuml.decomposition.pca_mg": "PCAMG",
     "cuml.decomposition.tsvd": "TruncatedSVD",
     "cuml.decomposition.tsvd_mg": "TSVDMG",
+    "cuml.ensemble.isolation_forest": "IsolationForest",
+    "cuml.ensemble.randomforestclassifier": "RandomForestClassifier",
+    "cuml.ensemble.randomforestregressor": "RandomForestRegressor",
     "cuml.feature_extraction.text": "CountVectorizer HashingVectorizer TfidfTransformer TfidfVectorizer",
     "cuml.kernel_ridge.kernel_ridge": "KernelRidge",
     "cuml.linear_model.elastic_net": "ElasticNet",
