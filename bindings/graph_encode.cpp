@@ -1345,7 +1345,8 @@ class Encoder {
       return;
     }
     Ref const mro = attr(cls, g.dunder_mro);
-    for (Py_ssize_t i = 0; i < PyTuple_Size(mro.get()); ++i) run_lazy_importer(PyTuple_GetItem(mro.get(), i));  // a user's subclass has a module of its own
+    // A user's subclass has a module of its own; its last base is object.
+    for (Py_ssize_t i = 0; i == 0 || i + 1 < PyTuple_Size(mro.get()); ++i) run_lazy_importer(PyTuple_GetItem(mro.get(), i));
     if (PyObject* const adapter = dict_get(g.adapters_by_type, cls)) return use_adapter(info, adapter);
     // Proxies have the names of the classes that they stand for: what takes all subclasses of a base goes before what goes by a name.
     for (Py_ssize_t i = 1; i < PyTuple_Size(mro.get()); ++i) {

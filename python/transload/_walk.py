@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from . import _core
 
 
-def encode(obj: object, families: tuple[str, ...], **options: Any) -> tuple[bytes, list[Any], tuple[str, ...]]:
+def encode(obj: object, families: Iterable[str], **options: Any) -> tuple[bytes, list[Any], tuple[str, ...]]:
     """As ``_core.encode``."""
     if "cudf.pandas" not in sys.modules:
         return _core.encode(obj, families, **options)
