@@ -160,6 +160,58 @@ Ref exported_device_memory(PyObject* object) {
   return as_device_memory(memory.get()) != nullptr ? std::move(memory) : Ref();
 }
 
+std::optional<DeviceArray> contiguous_device_array(PyObject* object) {
+  static PyObject* const contiguous = intern("_c_contiguous");
+  static PyObject* const data_name = intern("data");
+  static PyObject* const ptr = intern("ptr");
+  static PyObject* const device_id = intern("device_id");
+  static PyObject* const nbytes = intern("nbytes");
+  static PyObject* const dtype = intern("dtype");
+  static PyObject* const shape = intern("shape");
+  try {
+    if (attr(object, contiguous).get() != Py_True) return {};
+    Ref const data = attr(object, data_name);
+    DeviceArray array;
+    array.pointer = static_cast<std::uintptr_t>(PyLong_AsUnsignedLongLong(attr(data.get(), ptr).get()));
+    array.nbytes = PyLong_AsUnsignedLongLong(attr(object, nbytes).get());
+    long const device = PyLong_AsLong(attr(data.get(), device_id).get());
+    if (PyErr_Occurred() != nullptr) throw Raised{};
+    array.device = static_cast<int>(device);
+    array.dtype = attr(object, dtype);
+    array.shape = attr(object, shape);
+    bool const whole = array.pointer != 0 && array.nbytes != 0 && array.pointer + array.nbytes > array.pointer && device >= 0 && device == array.device;
+    if (!whole || PyTuple_CheckExact(array.shape.get()) == 0) return {};
+    return array;
+  } catch (Raised const&) {  // the adapter says what is wrong with it
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) throw;
+    PyErr_Clear();
+    return {};
+  }
+}
+
+DeviceArrays::DeviceArrays(PyObject* classes) {
+  if (PyTuple_Check(classes) == 0 || PyTuple_Size(classes) != 3) throw nb::type_error("the classes of a GPU's arrays are three");
+  array_ = Ref::borrow(PyTuple_GetItem(classes, 0));
+  unowned_ = Ref::borrow(PyTuple_GetItem(classes, 1));
+  pointer_ = Ref::borrow(PyTuple_GetItem(classes, 2));
+}
+
+Ref DeviceArrays::make(PyObject* shape, PyObject* dtype, PyObject* owner, std::uint64_t offset) {
+  if (owner != owner_.get()) {
+    DeviceMemory const& whole = *as_device_memory(owner);
+    Ref const address = take(PyLong_FromUnsignedLongLong(whole.pointer));
+    Ref const nbytes = take(PyLong_FromUnsignedLongLong(whole.nbytes));
+    Ref const device = take(PyLong_FromLong(whole.device));
+    memory_ = Ref(PyObject_CallFunctionObjArgs(unowned_.get(), address.get(), nbytes.get(), owner, device.get(), nullptr));
+    owner_ = memory_ ? Ref::borrow(owner) : Ref();
+    if (!memory_) return {};
+  }
+  Ref const start = take(PyLong_FromUnsignedLongLong(offset));
+  Ref const pointer(PyObject_CallFunctionObjArgs(pointer_.get(), memory_.get(), start.get(), nullptr));
+  if (!pointer) return {};
+  return Ref(PyObject_CallFunctionObjArgs(array_.get(), shape, dtype, pointer.get(), nullptr));
+}
+
 DeviceMemory allocate_on_device(std::uint64_t nbytes, int device) {
   expects(hooks().allocate != nullptr, ErrorKind::failed, "no allocator of device memory was set");
   Ref const given = take(PyObject_CallFunction(hooks().allocate, "Ki", static_cast<unsigned long long>(nbytes), device));

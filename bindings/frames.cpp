@@ -429,17 +429,17 @@ bool Incoming::came_in_host_memory(std::uint64_t p) const {
   return std::none_of(frames_.begin() + place.frame, frames_.begin() + place.frame + place.nframes, [](Frame const& piece) { return static_cast<bool>(piece.device); });
 }
 
-Ref Incoming::device_payload(std::uint64_t p, std::optional<int> device) {
+DeviceMemory Incoming::device_payload(std::uint64_t p, std::optional<int> device) {
   expects(p < header_.layout.places.size(), ErrorKind::malformed,
           [&] { return cat("payload ", p, " of ", header_.layout.places.size()); });
   Place const& place = header_.layout.places[p];
   expects(header_.sizes[p].device, ErrorKind::malformed, [&] { return cat("payload ", p, " is host memory, where a GPU's is needed"); });
-  if (place.nframes == 0) return to_python({.pointer = 0, .nbytes = 0, .device = device.value_or(host_twin), .stream = 0, .readonly = false, .owner = Ref::borrow(Py_None)});
+  if (place.nframes == 0) return {.pointer = 0, .nbytes = 0, .device = device.value_or(host_twin), .stream = 0, .readonly = false, .owner = Ref::borrow(Py_None)};
   if (!gathered_) gather(device == host_twin);
   if (!brought_ && came_in_host_memory(p)) bring_to(device.value());
   Frame const& frame = frames_[place.nframes == 1 ? place.frame : joined_[place.frame]];
   DeviceMemory const& whole = *as_device_memory(frame.device.get());
-  return to_python({.pointer = whole.pointer + place.offset, .nbytes = place.nbytes, .device = whole.device, .stream = whole.stream, .readonly = whole.readonly, .owner = Ref::borrow(frame.device.get())});
+  return {.pointer = whole.pointer + place.offset, .nbytes = place.nbytes, .device = whole.device, .stream = whole.stream, .readonly = whole.readonly, .owner = Ref::borrow(frame.device.get())};
 }
 
 /// Makes one piece of memory of every payload that lies, wholly or in part, on a device: there, or in host memory (`to_host`).

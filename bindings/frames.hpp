@@ -79,12 +79,12 @@ class Incoming {
   /// read-only frame, or when it lies off `align` (a power of two). A copy of the pack serves all its payloads.
   [[nodiscard]] Payload payload(std::uint64_t p, bool writable, std::size_t align);
 
-  /// Payload `p`, of a GPU's memory, as DeviceMemory. What came in host memory is brought to `device`, all such frames by one pass; what lies on a device
+  /// Payload `p`, of a GPU's memory, owned by the DeviceMemory of its whole frame. What came in host memory is brought to `device`, all such frames by one pass; what lies on a device
   /// stays there, and one that is split over frames is joined there. `host_twin`: all is in host memory, what lies on a device in a copy.
   ///
   /// @param device needed where the payload came in host memory.
   /// @throws Error{unsupported} for a payload whose frames lie on several devices, unless it goes to host memory.
-  [[nodiscard]] Ref device_payload(std::uint64_t p, std::optional<int> device);
+  [[nodiscard]] DeviceMemory device_payload(std::uint64_t p, std::optional<int> device);
   /// Whether payload `p`, of a GPU's memory, came in host memory, all of it.
   [[nodiscard]] bool came_in_host_memory(std::uint64_t p) const;
 

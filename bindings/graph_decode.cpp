@@ -10,6 +10,7 @@
 
 #include "arrow.hpp"
 #include "bounds.hpp"
+#include "device.hpp"
 #include "frames.hpp"
 #include "globals.hpp"
 #include "graph.hpp"
@@ -184,6 +185,7 @@ class Decoder {
     Ref object;   ///< once asked for
     Ref stand_in;  ///< what is called in its place, if anything is
     Ref text;     ///< str, for names that are no pickles
+    Ref classes;      ///< of an adapter for arrays of a GPU that are made here: callable, what DeviceArrays takes
     Ref state_check;  ///< what looks at a state before the object gets it, if anything does
     bool looked_for_check = false;
   };
@@ -209,6 +211,8 @@ class Decoder {
           refuse(i, cat("no adapter is registered under the wire name ", entry.text), "; transload.register(cls, name=…) registers it");
         }
         named.object = Ref::borrow(decode);
+        static PyObject* const classes = intern("classes");
+        if (reinterpret_cast<PyObject*>(Py_TYPE(decode)) == globals().function_type && options_.device != host_twin) named.classes = try_attr(decode, classes);
         continue;
       }
       if (entry.text.find("<locals>") != std::string_view::npos || entry.text.find(':') == 0 || entry.text.back() == ':') {
@@ -538,7 +542,10 @@ class Decoder {
   [[gnu::noinline]] Ref adapted(std::size_t number, std::size_t at) {
     auto const index = reader_.count("ADAPTED name", limits::table_entries);
     if (index >= names_.size() || !header_.names[index].is_wire_name()) not_a_wire_name(index, at);
-    Ref object = decoded(node(), index, at);
+    Named const& adapter = names_[index];
+    Ref object = adapter.classes ? device_array(adapter.classes.get(), index, at) : Ref();
+    if (object) return remembered(number, std::move(object));
+    object = decoded(node(), index, at);
     if (lowest_open_ != unmarked) look_later(names_[index].object.get(), object.get(), at);
     return remembered(number, std::move(object));
   }
@@ -1162,15 +1169,120 @@ class Decoder {
   [[gnu::noinline]] Ref device_memory(std::size_t at) {
     auto const p = reader_.count("DEVICE payload", limits::table_entries);
     bool const readonly = reader_.boolean("DEVICE readonly");
+    Ref memory = to_python(device_payload(p, at));
+    if (!readonly) return memory;
+    DeviceMemory const& whole = *as_device_memory(memory.get());
+    return to_python({.pointer = whole.pointer, .nbytes = whole.nbytes, .device = whole.device, .stream = whole.stream, .readonly = true, .owner = Ref::borrow(memory.get())});
+  }
+
+  DeviceMemory device_payload(std::uint64_t p, std::size_t at) {
     if (p >= header_.sizes.size()) Reader::fail_at(at, cat("payload ", p, " of ", header_.sizes.size()));
     bool const here = !incoming_.came_in_host_memory(p);
     if (!options_.device && !here && device_count() == 0) {
       raise(ErrorKind::unsupported, cat(place_in_object(bytes_, header_, at), ": memory of a GPU, and no GPU can be used here; device=\"host\" leaves it in host memory"));
     }
-    Ref memory = incoming_.device_payload(p, options_.device || here ? options_.device : current_device());
-    if (!readonly) return memory;
-    DeviceMemory const& whole = *as_device_memory(memory.get());
-    return to_python({.pointer = whole.pointer, .nbytes = whole.nbytes, .device = whole.device, .stream = whole.stream, .readonly = true, .owner = Ref::borrow(memory.get())});
+    return incoming_.device_payload(p, options_.device || here ? options_.device : current_device());
+  }
+
+  // ── Arrays of a GPU, by classes that an adapter names (its `classes`) ──────────────────────────────────
+
+  static constexpr std::size_t most_array_dimensions = 64;
+
+  /// An array's memory and shape as nearly all are written: TUPLE [DEVICE, dtype, TUPLE of lengths], without strides.
+  struct PlainArray {
+    std::uint64_t payload = 0;
+    std::size_t memory_at = 0;
+    std::size_t dtype_at = 0;
+    std::size_t end = 0;
+    bool marked = false;  ///< the outer tuple
+    std::size_t ndim = 0;
+    std::array<std::uint64_t, most_array_dimensions> shape{};
+  };
+
+  /// Looks ahead: whether the value at the reader is such a one. The reader stays where it is.
+  bool next_is_plain_array(PlainArray& array) {
+    Reader ahead = reader_;
+    auto const begins = [&](Op op, std::size_t& n, bool& marked) {
+      if (!ahead.next_is_array()) return false;
+      n = ahead.next().size;
+      Token const code = n-- > 0 ? ahead.next() : Token{.type = Type::nil, .integer = 0, .data = nullptr};
+      marked = code.type == Type::integer && (code.integer & mark) != 0;
+      return code.type == Type::integer && (code.integer & ~static_cast<std::int64_t>(mark)) == static_cast<std::int64_t>(op);
+    };
+    std::size_t n = 0;
+    bool marked = false;
+    if (!begins(Op::tuple, n, array.marked) || n != 3) return false;
+    array.memory_at = ahead.offset();
+    if (!begins(Op::device, n, marked) || marked || n != 2) return false;
+    Token const payload = ahead.next();
+    if (payload.type != Type::integer || payload.integer < 0 || ahead.next().type != Type::boolean) return false;
+    array.payload = static_cast<std::uint64_t>(payload.integer);
+    array.dtype_at = ahead.offset();
+    ahead.skip();
+    if (!begins(Op::tuple, array.ndim, marked) || marked || array.ndim > most_array_dimensions) return false;
+    for (std::size_t i = 0; i < array.ndim; ++i) {
+      Token const length = ahead.next();
+      if (length.type != Type::integer || length.integer < 0 || length.integer >= std::int64_t{1} << 62) return false;
+      array.shape[i] = static_cast<std::uint64_t>(length.integer);
+    }
+    array.end = ahead.offset();
+    return true;
+  }
+
+  /// The array at the reader, or null with the reader and the memo as they were, for what the adapter itself has to look at: strides, memory that
+  /// was asked for on the host, no bytes, and all that does not fit.
+  [[gnu::noinline]] Ref device_array(PyObject* classes, std::uint64_t name, std::size_t at) {
+    PlainArray array;
+    if (!next_is_plain_array(array)) return {};
+    std::size_t const began = reader_.offset();
+    std::size_t const nmemo = memo_.size();
+    Extent const around = reached_;
+    (void)open(array.marked);  // no encoder refers to a value that an adapter made for it
+    DeviceMemory const memory = device_payload(array.payload, array.memory_at);
+    reader_.seek(array.dtype_at);
+    ++depth_;  // the tuple's level
+    Ref const dtype = node();
+    --depth_;
+    reader_.seek(array.end);
+    if (memory.device == host_twin || memory.nbytes == 0 || !fits(array, dtype.get(), memory.nbytes)) {
+      reader_.seek(began);
+      memo_.resize(nmemo);
+      reached_ = around;
+      return {};
+    }
+    settle();
+    if (!arrays_ || arrays_of_ != name) {
+      Ref const known(PyObject_CallFunctionObjArgs(classes, nullptr));
+      if (!known) failed(at, cat("adapter ", header_.names[name].text));
+      arrays_.emplace(known.get());
+      arrays_of_ = name;
+    }
+    Ref shape = take(PyTuple_New(static_cast<Py_ssize_t>(array.ndim)));
+    for (std::size_t i = 0; i < array.ndim; ++i) check(PyTuple_SetItem(shape.get(), static_cast<Py_ssize_t>(i), take(PyLong_FromUnsignedLongLong(array.shape[i])).release()));
+    std::uint64_t const offset = memory.pointer - as_device_memory(memory.owner.get())->pointer;
+    Ref made = arrays_->make(shape.get(), dtype.get(), memory.owner.get(), offset);
+    if (!made) failed(at, cat("adapter ", header_.names[name].text));
+    return made;
+  }
+
+  /// Whether the array's items are of a dtype without objects, and so many of them lie in `nbytes` bytes.
+  bool fits(PlainArray const& array, PyObject* dtype, std::uint64_t nbytes) {
+    if (dtype != array_dtype_.get()) {
+      Numpy const* const np = numpy_if_loaded();
+      if (np == nullptr || PyType_IsSubtype(Py_TYPE(dtype), reinterpret_cast<PyTypeObject*>(np->dtype)) == 0) return false;
+      static PyObject* const hasobject = intern("hasobject");
+      static PyObject* const itemsize = intern("itemsize");
+      if (attr(dtype, hasobject).get() != Py_False) return false;
+      Py_ssize_t const size = PyLong_AsSsize_t(attr(dtype, itemsize).get());
+      if (size < 0) throw Raised{};
+      array_itemsize_ = static_cast<std::uint64_t>(size);
+      array_dtype_ = Ref::borrow(dtype);
+    }
+    std::uint64_t needed = array_itemsize_;
+    for (std::size_t i = 0; i < array.ndim; ++i) {
+      if (__builtin_mul_overflow(needed, array.shape[i], &needed)) return false;
+    }
+    return needed <= nbytes;
   }
 
   [[gnu::noinline]] Ref payload_as_bytes(std::uint64_t p) {
@@ -1589,6 +1701,10 @@ class Decoder {
   std::vector<std::unique_ptr<KnownDtype>> table_dtypes_;  ///< of meta !dtypes, once asked for
   std::vector<Ref> table_objects_;  ///< likewise, for DTYPE
   KnownDtype const* last_dtype_ = nullptr;
+  std::optional<DeviceArrays> arrays_;  ///< of the adapter `arrays_of_`
+  std::uint64_t arrays_of_ = 0;
+  Ref array_dtype_;  ///< of the array before
+  std::uint64_t array_itemsize_ = 0;
 };
 
 thread_local Decoder* Decoder::current_ = nullptr;

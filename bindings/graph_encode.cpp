@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "arrow.hpp"
+#include "device.hpp"
 #include "frames.hpp"
 #include "globals.hpp"
 #include "graph.hpp"
@@ -159,6 +160,8 @@ struct ClassInfo {
   Ref cls;
   Ref hook;                  ///< adapted: encode; reduce: the dispatch table's function, or null
   Ref wire_name;             ///< adapted: str; arrow: the kind
+  Ref stream_of_message;     ///< adapted, of a GPU's arrays that are read here: callable, the stream whose work so far writes them
+  std::optional<StreamHandle> stream;  ///< what it said for this message
   std::int64_t wire_index = -1;
   std::int64_t name = -1;    ///< index into names once the class itself was named
   bool has_dict = false;
@@ -890,6 +893,7 @@ class Encoder {
   // ── Adapters ───────────────────────────────────────────────────────────────────────────────────────────
 
   [[gnu::noinline]] void adapted(PyObject* o, ClassInfo& info, bool shared, Step const* at) {
+    if (info.stream_of_message && options_.record == nullptr && device_array(o, info, shared, at)) return;
     Ref value = Ref(PyObject_CallFunctionObjArgs(info.hook.get(), o, nullptr));
     if (!value) {
       if (!PyErr_ExceptionMatches(PyExc_NotImplementedError)) annotate(at);
@@ -903,6 +907,41 @@ class Encoder {
     if (info.wire_index < 0) info.wire_index = writer_.add_name(utf8(info.wire_name.get()));
     write_adapted(o, static_cast<std::uint32_t>(info.wire_index), std::move(value), shared, at);
     note(at, o, std::string(utf8(info.wire_name.get())), "host", {}, 0, "");
+  }
+
+  /// Writes what the adapter would for an array whose items lie one behind the other. False, with nothing written: it is not such a one.
+  [[gnu::noinline]] bool device_array(PyObject* o, ClassInfo& info, bool shared, Step const* at) {
+    std::optional<DeviceArray> const array = contiguous_device_array(o);
+    if (!array) return false;
+    if (!info.stream) {
+      Ref const stream = Ref(PyObject_CallFunctionObjArgs(info.stream_of_message.get(), nullptr));
+      if (!stream) annotate(at);
+      info.stream = static_cast<StreamHandle>(PyLong_AsUnsignedLongLong(stream.get()));
+      if (PyErr_Occurred() != nullptr) annotate(at);
+    }
+    if (info.wire_index < 0) info.wire_index = writer_.add_name(utf8(info.wire_name.get()));
+    std::size_t const start = out_.size();
+    std::uint32_t const number = begin(Op::adapted, 2, shared);
+    out_.unsigned_integer(static_cast<std::uint64_t>(info.wire_index));
+    begin(Op::tuple, 3, true);  // marked, as what an adapter made always is; nothing refers to it
+    begin(Op::device, 2, false);
+    Keeper keeper;
+    keeper.object = Ref::borrow(o);
+    keeper.device = array->device;
+    keeper.stream = *info.stream;
+    keeper.readonly = false;
+    out_.unsigned_integer(outgoing_.add({reinterpret_cast<std::byte const*>(array->pointer), array->nbytes}, std::move(keeper)));
+    out_.boolean(false);
+    any_device_ = true;
+    device_nbytes_ += array->nbytes;
+    ++depth_;  // the tuple's level
+    Step step{.parent = at, .kind = Step::Kind::index, .index = 1};
+    node(array->dtype.get(), &step);
+    ++step.index;
+    node(array->shape.get(), &step);
+    --depth_;
+    complete(o, shared, number, start);
+    return true;
   }
 
   [[gnu::noinline]] void write_adapted(PyObject* o, std::uint32_t wire_index, Ref value, bool shared, Step const* at) {
@@ -1446,7 +1485,10 @@ class Encoder {
     bool const arrow = PyUnicode_Check(hook) != 0;
     info.kind = arrow ? Kind::arrow : Kind::adapted;
     info.wire_name = Ref::borrow(arrow ? hook : PyTuple_GetItem(adapter, 0));
-    if (!arrow) info.hook = Ref::borrow(hook);
+    if (arrow) return;
+    info.hook = Ref::borrow(hook);
+    static PyObject* const stream = intern("stream_of_message");
+    if (reinterpret_cast<PyObject*>(Py_TYPE(hook)) == globals().function_type) info.stream_of_message = try_attr(hook, stream);
   }
 
   /// By the class itself, or by its name where an adapter does without importing the class.

@@ -15,8 +15,11 @@
 #include "transload/base/error.hpp"
 #include "transload/memory/cuda.hpp"
 #include "transload/memory/ipc.hpp"
+#include "transload/memory/kept.hpp"
+#include "transload/memory/pieces.hpp"
 #include "transload/memory/resource.hpp"
 #include "transload/memory/ring.hpp"
+#include "transload/memory/staging.hpp"
 
 namespace transload {
 namespace {
@@ -133,6 +136,42 @@ TEST(Device, WithoutCudaTheReasonIsTold) {
 }
 
 // ── with a GPU ───────────────────────────────────────────────────────────────────────────────────────────
+
+TEST(Device, EachDeviceHasAQuotaOfItsOwn) {
+  staging::Quota quota(2);  // a process with two GPUs had half as many pinned rings for each
+  EXPECT_TRUE(quota.take(0) && quota.take(0) && quota.take(1));
+  EXPECT_FALSE(quota.take(0));
+  EXPECT_TRUE(quota.take(1));
+  quota.give_back(0);
+  EXPECT_TRUE(quota.take(0));
+  EXPECT_FALSE(quota.take(0) || quota.take(1));
+}
+
+TEST(Device, ArgumentsOfAGatherTakeNoMoreThanTheirPieces) {
+  alignas(void*) std::byte memory[staging::Pieces::nbytes(3)];  // 72 of what was 96 KiB
+  staging::Pieces const pieces(memory, 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    pieces.from()[i] = memory + i;
+    pieces.to()[i] = memory + 10 + i;
+    pieces.sizes()[i] = 20 + i;
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(pieces.from()[i], memory + i);
+    EXPECT_EQ(pieces.to()[i], memory + 10 + i);
+    EXPECT_EQ(pieces.sizes()[i], 20 + i);
+  }
+  EXPECT_EQ(reinterpret_cast<std::byte*>(pieces.sizes() + 3), memory + sizeof(memory));
+}
+
+TEST(Device, TheRoomOfAGatherIsAnErrorWhereItCannotBeTold) {
+  for (int i = 0; i < 2; ++i) {  // the first failure was taken for 0 bytes, and kept
+    if (device_count() > 0) {
+      EXPECT_GT(staging::gather_room(), 0u);
+    } else {
+      EXPECT_THROW((void)staging::gather_room(), Error);
+    }
+  }
+}
 
 class DeviceGpu : public ::testing::Test {
  protected:

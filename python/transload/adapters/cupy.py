@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._gpu import LEGACY_STREAM
 from .._registry import register_named
 from ._checks import charge, need
 from ._device import library, parts_of, rebuilt
@@ -19,14 +20,19 @@ from ._device import library, parts_of, rebuilt
 # ── arrays ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+# Contiguous arrays are written, and arrays without strides made, in C++ by what `stream_of_message` and `classes` say; the others come here.
+
+
 def _encode_array(a: Any) -> tuple[Any, ...]:
-    cupy = sys.modules["cupy"]
-    stream = cupy.cuda.get_current_stream().ptr or 1
+    interface = {"shape": a.shape, "strides": a.strides, "data": (a.data.ptr, False), "version": 3, "stream": _stream()}
     if a.flags.c_contiguous:
-        data = a.data
-        return _core.DeviceMemory(data.ptr, a.nbytes, data.device_id, a, stream), a.dtype, a.shape
-    interface = {"shape": a.shape, "strides": a.strides, "data": (a.data.ptr, False), "version": 3, "stream": stream}
+        del interface["strides"]
     return parts_of(a, a.dtype, interface, a.data.device_id, lambda array: array.copy(order="C"))
+
+
+def _stream() -> int:
+    stream: int = sys.modules["cupy"].cuda.get_current_stream().ptr
+    return stream or LEGACY_STREAM
 
 
 def _decode_array(value: Any) -> Any:
@@ -47,6 +53,8 @@ def _classes() -> tuple[Any, Any, Any]:
     return cupy.ndarray, cupy.cuda.UnownedMemory, cupy.cuda.MemoryPointer
 
 
+_encode_array.stream_of_message = _stream  # type: ignore[attr-defined]
+_decode_array.classes = _classes  # type: ignore[attr-defined]
 register_named(["cupy:ndarray", "cupy._core.core:ndarray"], "cupy.ndarray", _encode_array, _decode_array)
 
 

@@ -25,6 +25,8 @@ namespace staging {
 
 Resource& resource(MemoryKind) { no_cuda(); }
 
+std::size_t gather_room() { no_cuda(); }
+
 void to_host(std::span<Copy const>, int, std::span<StreamHandle const>) { no_cuda(); }
 
 void to_device(std::span<Copy const>, int, std::span<StreamHandle const>) { no_cuda(); }

@@ -4,12 +4,10 @@
 
 namespace transload::staging {
 
-std::size_t gather_nbytes(unsigned n) {
-  std::size_t nbytes = 0;
+cudaError_t gather_nbytes(unsigned n, std::size_t& nbytes) {
   void** const none = nullptr;
   std::size_t* const sizes = nullptr;
-  if (cub::DeviceMemcpy::Batched(nullptr, nbytes, none, none, sizes, n) != cudaSuccess) (void)cudaGetLastError();
-  return nbytes;
+  return cub::DeviceMemcpy::Batched(nullptr, nbytes, none, none, sizes, n);
 }
 
 cudaError_t gather(void* scratch, std::size_t scratch_nbytes, void** from, void** to, std::size_t* nbytes, unsigned n, cudaStream_t stream) {

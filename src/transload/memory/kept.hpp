@@ -34,4 +34,28 @@ class Kept {
   std::map<int, std::vector<T>> idle_;
 };
 
+/// How many of something each device may have at a time.
+class Quota {
+ public:
+  explicit Quota(unsigned most) : most_(most) {}
+  Quota(Quota const&) = delete;
+  /// False: the device has them all.
+  [[nodiscard]] bool take(int device) {
+    std::lock_guard const lock(mutex_);
+    unsigned& taken = taken_[device];
+    if (taken >= most_) return false;
+    ++taken;
+    return true;
+  }
+  void give_back(int device) noexcept {
+    std::lock_guard const lock(mutex_);
+    --taken_[device];
+  }
+
+ private:
+  unsigned const most_;
+  std::mutex mutex_;
+  std::map<int, unsigned> taken_;
+};
+
 }  // namespace transload::staging

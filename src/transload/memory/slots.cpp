@@ -19,8 +19,13 @@ namespace transload::staging {
 
 namespace {
 
-/// Rings with pinned memory at a time, those of all devices; the others use ordinary memory, as two ends that wait for each other's could wait for ever.
+/// Rings of a device with pinned memory at a time; the others use ordinary memory, as two ends that wait for each other's could wait for ever.
 constexpr unsigned pinned_rings_most = 32;
+
+Quota& pinned_rings() {
+  static auto* const quota = new Quota(pinned_rings_most);  // leaked, as what is kept
+  return *quota;
+}
 
 std::atomic<std::size_t> pinned_kept{0};
 std::atomic<std::uint64_t> unpinned{0};
@@ -35,7 +40,8 @@ struct Equipment {
 
 constexpr std::size_t ring_nbytes = StagingRing::nslots * StagingRing::slot_nbytes;
 
-void give_up(Equipment& equipment) noexcept {
+void give_up(Equipment& equipment, int device) noexcept {
+  if (equipment.pinned) pinned_rings().give_back(device);
   if (equipment.pinned && equipment.memory != nullptr) {
     (void)cudaFreeHost(equipment.memory);
     pinned_kept -= ring_nbytes;
@@ -47,19 +53,20 @@ void give_up(Equipment& equipment) noexcept {
   if (equipment.stream != nullptr) (void)cudaStreamDestroy(equipment.stream);
 }
 
-Equipment make(bool pinned) {
-  Equipment equipment{.pinned = pinned};
+Equipment make(int device) {
+  Equipment equipment{.pinned = pinned_rings().take(device)};
+  if (!equipment.pinned) ++unpinned;
   try {
     check(cudaStreamCreateWithFlags(&equipment.stream, cudaStreamNonBlocking), "cudaStreamCreate");
     for (cudaEvent_t& event : equipment.done) check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
-    if (pinned) {
+    if (equipment.pinned) {
       check(cudaHostAlloc(reinterpret_cast<void**>(&equipment.memory), ring_nbytes, cudaHostAllocPortable), "pinned memory");
       pinned_kept += ring_nbytes;
     } else {
       equipment.memory = new std::byte[ring_nbytes];
     }
   } catch (...) {
-    give_up(equipment);
+    give_up(equipment, device);
     throw;
   }
   return equipment;
@@ -72,9 +79,7 @@ class CudaSlots final : public Slots {
     expects(::getpid() == pid, ErrorKind::unsupported, "GPUs cannot be used in a process that was forked from one that used them");
     if (Kept<Equipment>::of_process().take(device, equipment_)) return;
     OnDevice const on(device);
-    bool const pinned = pinned_kept < pinned_rings_most * ring_nbytes;
-    if (!pinned) ++unpinned;
-    equipment_ = make(pinned);
+    equipment_ = make(device);
   }
   ~CudaSlots() override {
     // Nothing may read or write memory that its owner believes is his.
@@ -83,7 +88,7 @@ class CudaSlots final : public Slots {
       Kept<Equipment>::of_process().give_back(device_, equipment_);
     } else {
       (void)cudaGetLastError();
-      give_up(equipment_);
+      give_up(equipment_, device_);
     }
   }
 

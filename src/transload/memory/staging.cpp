@@ -17,6 +17,7 @@
 
 #include "cuda_calls.hpp"
 #include "gather.hpp"
+#include "pieces.hpp"
 #include "slots.hpp"
 #include "transload/base/error.hpp"
 #include "transload/memory/cuda.hpp"
@@ -39,27 +40,18 @@ constexpr unsigned stagers_most = 8;
 constexpr std::size_t worth_a_thread = std::size_t{8} << 20;
 constexpr unsigned threads_most = 4;
 
-/// What the arguments of a gather need; they lie in front of a slot's bytes.
-struct Pieces {
-  void* from[pieces_most];
-  void* to[pieces_most];
-  std::size_t nbytes[pieces_most];
-};
+/// The arguments of a gather lie in front of a slot's bytes.
+constexpr std::size_t arguments_nbytes = Pieces::nbytes(pieces_most);
 
 struct Slot {
   std::byte* pinned = nullptr;
   std::byte* scratch = nullptr;  ///< on the device, of the same layout, with room for `gather` behind it
+  std::size_t scratch_nbytes = 0;
   cudaEvent_t done = nullptr;
 
-  [[nodiscard]] Pieces& pieces() const noexcept { return *reinterpret_cast<Pieces*>(pinned); }
-  [[nodiscard]] std::byte* bytes() const noexcept { return pinned + sizeof(Pieces); }
-  [[nodiscard]] std::byte* device_bytes() const noexcept { return scratch + sizeof(Pieces); }
+  [[nodiscard]] std::byte* bytes() const noexcept { return pinned + arguments_nbytes; }
+  [[nodiscard]] std::byte* device_bytes() const noexcept { return scratch + arguments_nbytes; }
 };
-
-std::size_t gather_room() {
-  static std::size_t const nbytes = gather_nbytes(pieces_most);
-  return nbytes;
-}
 
 std::atomic<std::size_t> pinned_kept{0};
 std::atomic<std::size_t> device_kept{0};
@@ -77,17 +69,17 @@ class Stager {
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
     for (Slot& slot : slots_) {
       check(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming), "cudaEventCreate");
-      check(cudaHostAlloc(reinterpret_cast<void**>(&slot.pinned), sizeof(Pieces) + slot_nbytes, cudaHostAllocPortable), "pinned memory");
-      pinned_kept += sizeof(Pieces) + slot_nbytes;
-      std::size_t const nbytes = sizeof(Pieces) + slot_nbytes + gather_room();
+      check(cudaHostAlloc(reinterpret_cast<void**>(&slot.pinned), arguments_nbytes + slot_nbytes, cudaHostAllocPortable), "pinned memory");
+      pinned_kept += arguments_nbytes + slot_nbytes;
+      std::size_t const nbytes = arguments_nbytes + slot_nbytes + gather_room();
       check(cudaMalloc(reinterpret_cast<void**>(&slot.scratch), nbytes), "device memory");
-      device_kept += nbytes;
+      device_kept += slot.scratch_nbytes = nbytes;
     }
   }
   ~Stager() {  // of one that could not be made whole, or that failed; others live on
     for (Slot& slot : slots_) {
-      if (slot.scratch != nullptr) (void)cudaFree(slot.scratch), device_kept -= sizeof(Pieces) + slot_nbytes + gather_room();
-      if (slot.pinned != nullptr) (void)cudaFreeHost(slot.pinned), pinned_kept -= sizeof(Pieces) + slot_nbytes;
+      if (slot.scratch != nullptr) (void)cudaFree(slot.scratch), device_kept -= slot.scratch_nbytes;
+      if (slot.pinned != nullptr) (void)cudaFreeHost(slot.pinned), pinned_kept -= arguments_nbytes + slot_nbytes;
       if (slot.done != nullptr) (void)cudaEventDestroy(slot.done);
     }
     if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
@@ -213,22 +205,22 @@ void const* advanced(void const* at, std::size_t n) noexcept { return static_cas
 /// Writes the arguments of a gather into the slot, `place(i, offset)` telling from where to where piece i goes, and launches it.
 template <class Place>
 void launch(Stager& stager, Slot& slot, Load const& load, std::span<Copy const> copies, Place place) {
-  Pieces& pieces = slot.pieces();
+  Pieces const pieces(slot.pinned, load.n);
   std::size_t offset = 0;
   unsigned n = 0;
   for (std::size_t i = load.first; i < load.first + load.n; ++i) {
     if (copies[i].nbytes == 0) continue;
     auto const [from, to] = place(copies[i], offset);
-    pieces.from[n] = const_cast<void*>(from);
-    pieces.to[n] = to;
-    pieces.nbytes[n] = copies[i].nbytes;
+    pieces.from()[n] = const_cast<void*>(from);
+    pieces.to()[n] = to;
+    pieces.sizes()[n] = copies[i].nbytes;
     offset += aligned(copies[i].nbytes);
     ++n;
   }
   if (n == 0) return;
-  check(cudaMemcpyAsync(slot.scratch, slot.pinned, sizeof(Pieces), cudaMemcpyHostToDevice, stager.stream()), "cudaMemcpyAsync");
-  auto* const there = reinterpret_cast<Pieces*>(slot.scratch);
-  check(gather(slot.device_bytes() + slot_nbytes, gather_room(), there->from, there->to, there->nbytes, n, stager.stream()), "gather");
+  check(cudaMemcpyAsync(slot.scratch, slot.pinned, Pieces::nbytes(load.n), cudaMemcpyHostToDevice, stager.stream()), "cudaMemcpyAsync");
+  Pieces const there(slot.scratch, load.n);
+  check(gather(slot.device_bytes() + slot_nbytes, gather_room(), there.from(), there.to(), there.sizes(), n, stager.stream()), "gather");
 }
 
 struct Moving {
@@ -429,6 +421,15 @@ Resource& resource(MemoryKind kind) {
     return made;
   }();
   return *devices->at(static_cast<std::size_t>(current_device()));
+}
+
+std::size_t gather_room() {
+  static std::size_t const nbytes = [] {  // not known where it throws: asked again the next time
+    std::size_t needed = 0;
+    check(gather_nbytes(pieces_most, needed), "the room of a gather");
+    return needed;
+  }();
+  return nbytes;
 }
 
 void to_host(std::span<Copy const> copies, int device, std::span<StreamHandle const> producers) {

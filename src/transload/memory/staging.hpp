@@ -15,6 +15,11 @@ namespace transload::staging {
 /// Pinned memory, or that of the current device.
 [[nodiscard]] Resource& resource(MemoryKind kind);
 
+/// Bytes of device memory that a gather of as many pieces as fit into a slot needs beside its arguments.
+///
+/// @throws Error where CUDA cannot say, as without a GPU.
+[[nodiscard]] std::size_t gather_room();
+
 void to_host(std::span<Copy const> copies, int device, std::span<StreamHandle const> producers);
 void to_device(std::span<Copy const> copies, int device, std::span<StreamHandle const> producers);
 void on_device(std::span<Copy const> copies, int device, std::span<StreamHandle const> producers);
