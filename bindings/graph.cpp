@@ -45,12 +45,13 @@ Families families_of(PyObject* listed) {
   return families;
 }
 
-nb::object encode_object(nb::handle object, nb::handle listed, std::optional<std::uint64_t> pack_limit, nb::handle record, std::uint64_t device_least) {
+nb::object encode_object(nb::handle object, nb::handle listed, std::optional<std::uint64_t> pack_limit, nb::handle record, std::uint64_t device_least, std::uint64_t device_pack) {
   return guarded([&] {
     Families const families = families_of(listed.ptr());
     EncodeOptions const options{.host = families.host || families.cuda,
                                 .cuda = families.cuda,
                                 .device_least = device_least,
+                                .device_pack = device_pack,
                                 .names = families.names || families.pickle,
                                 .pickle = families.pickle,
                                 .limits = pack_limit ? std::optional(LayoutLimits{.pack_limit = *pack_limit}) : std::nullopt,
@@ -128,10 +129,11 @@ void bind_graph(nb::module_& module) {
                      "goes_by_value: typing.Any, by_value: typing.Any, from_value: typing.Any) -> None"),
              "Hands over the tables that the walk looks into; it keeps and reads these very dicts.");
   module.def("encode", &encode_object, nb::arg("object").none(), nb::arg("families"), nb::arg("pack_limit") = nb::none(),
-             nb::arg("record") = nb::none(), nb::arg("device_least") = 0,
+             nb::arg("record") = nb::none(), nb::arg("device_least") = 0, nb::arg("device_pack") = 0,
              nb::sig("def encode(object: object, families: typing.Iterable[str], pack_limit: int | None = None, "
-                     "record: list[list[object]] | None = None, device_least: int = 0) -> tuple[bytes, list[typing.Any], tuple[str, ...]]"),
-             "Encodes an object: (header, frames, families used). A GPU's memory comes to host memory where there are fewer than `device_least` bytes of it.");
+                     "record: list[list[object]] | None = None, device_least: int = 0, device_pack: int = 0) -> tuple[bytes, list[typing.Any], tuple[str, ...]]"),
+             "Encodes an object: (header, frames, families used). A GPU's memory comes to host memory where there are fewer than `device_least` bytes of it; "
+             "pieces of up to `device_pack` bytes that stay on the device are gathered there.");
   module.def("forbid_pickle", [](bool on) { globals().pickle_forbidden = on; }, nb::arg("on"), nb::sig("def forbid_pickle(on: bool) -> None"),
              "Whether family pickle is refused from now on, whatever a call lists.");
   module.def("pickle_is_forbidden", [] { return globals().pickle_forbidden; }, nb::sig("def pickle_is_forbidden() -> bool"), "What forbid_pickle said last.");

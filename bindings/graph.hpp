@@ -25,6 +25,7 @@ struct EncodeOptions {
   bool host = true;            ///< walk the object; else it is pickled whole
   bool cuda = false;           ///< a GPU's memory stays there, as frames of family cuda; else its bytes come to host memory
   std::uint64_t device_least = 0;  ///< with `cuda`: as long as there are so many bytes of it
+  std::uint64_t device_pack = 0;   ///< payloads of a GPU's memory up to so many bytes share packs, where that is more than others do
   bool names = true;           ///< names that are not trusted are allowed
   bool pickle = true;          ///< so are objects that only pickle takes; implies `names`
   std::optional<LayoutLimits> limits;  ///< what is packed and split; nothing: as default_limits finds best

@@ -190,7 +190,7 @@ class Encoder {
     bool const cuda = options_.cuda && device_nbytes_ >= options_.device_least;
     if (cuda && any_device_) writer_.add_family("cuda");
     Layout layout;
-    msgpack::Packer const header = writer_.finish(options_.limits, layout);
+    msgpack::Packer const header = writer_.finish(options_.limits, layout, cuda ? options_.device_pack : 0);
     Encoded encoded;
     encoded.header = take(PyBytes_FromStringAndSize(reinterpret_cast<char const*>(header.bytes().data()),
                                                     static_cast<Py_ssize_t>(header.size())));

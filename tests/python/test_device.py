@@ -63,6 +63,17 @@ def content(n, seed=0):
 SIZES = [1, 5, 4096, 65_536, 65_537, 300_000, 3_000_000]
 
 
+def test_larger_pieces_are_gathered_where_a_frame_costs_more_than_a_copy():
+    sent = [memory(content(1_600_000, i)) for i in range(40)] + [memory(content(100, 7)), memory(content(5_000_000))]
+    header, frames, _ = _core.encode(sent, ("cuda", "host"), device_pack=4 << 20)
+    assert len(frames) == 5 and max(frame.nbytes for frame in frames) <= 16 << 20  # four packs, and what is larger than a piece
+    got = transload.loads([header, *frames], device="host")
+    assert [bytes(m.host_view()) for m in got] == [bytes(m.host_view()) for m in sent]
+    assert len(_core.encode(sent, ("cuda", "host"))[1]) == 42
+    assert len(_core.encode(sent, ("host",), device_pack=4 << 20)[1]) == 42  # what comes to host memory goes as ever
+    assert len(_core.encode(b"x" * 100_000, ("cuda", "host"), device_pack=4 << 20)[0]) < 60
+
+
 @BOTH
 @pytest.mark.parametrize("sizes", [[1], [3_000_000], SIZES, [80_000] * 400, [7] * 3000], ids=str)
 def test_memory_goes_there_and_back(families, sizes):

@@ -74,6 +74,9 @@ DEVICE = "transload-device"
 DEVICE_LEAST = 128 * 1024
 """Bytes of a GPU's memory from which on it stays there on `transload://`: fewer are brought to host memory as quickly as the ends agree (docs/measuring.md)."""
 
+DEVICE_PACK = 4 * 1024 * 1024
+"""Bytes of a piece of a GPU's memory up to which pieces are gathered on other comms that take it as it is (`ucxx://`): a frame costs more there than its copy."""
+
 KEY = "transload"
 """Our key in a connection's handshake: `{"format": int, "push": bool, "publish": bool}`, on our comm with `"counted": bool`."""
 
@@ -310,8 +313,8 @@ def _ours(
     families: tuple[str, ...] = _BOTH if pickle and not is_strict() else _HOST
     compression, level = _compression(context)
     if cuda and compression is None:
-        least = DEVICE_LEAST if on_our_comm(context) else 0
-        head, frames, families = walk_encode(value, ("cuda", *families), device_least=least)
+        sizes = {"device_least": DEVICE_LEAST} if on_our_comm(context) else {"device_pack": DEVICE_PACK}
+        head, frames, families = walk_encode(value, ("cuda", *families), **sizes)
     else:
         head, frames, families = walk_encode(value, families)
     header: dict[str, Any] = {"serializer": MARKER, "road": where}

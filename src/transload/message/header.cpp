@@ -132,9 +132,11 @@ LayoutLimits read_limits(Reader& reader) {
     reader.skip();
     return limits;
   }
-  if (reader.array("layout") != 2) Reader::fail_at(at, "layout: two elements are needed");
+  std::size_t const parts = reader.array("layout");
+  if (parts != 2 && parts != 3) Reader::fail_at(at, "layout: two or three elements are needed");
   limits.pack_limit = reader.count("layout pack_limit", limits::payload_nbytes);
   limits.split_limit = reader.count("layout split_limit", limits::payload_nbytes);
+  if (parts == 3) limits.device_pack_limit = reader.count("layout device_pack_limit", limits::payload_nbytes);
   return limits;
 }
 
@@ -290,13 +292,14 @@ void HeaderWriter::add_family(std::string_view family) {
   if (std::find(families_.begin(), families_.end(), family) == families_.end()) families_.emplace_back(family);
 }
 
-msgpack::Packer HeaderWriter::finish(std::optional<LayoutLimits> wish, Layout& layout) {
+msgpack::Packer HeaderWriter::finish(std::optional<LayoutLimits> wish, Layout& layout, std::uint64_t device_pack) {
   expects(nnames_ <= limits::table_entries && nshapes_ <= limits::table_entries && sizes_.size() <= limits::table_entries &&
               dtype_numbers_.size() <= limits::table_entries,
           ErrorKind::unsupported,
           [&] { return cat(nnames_, " names, ", nshapes_, " shapes, ", sizes_.size(), " payloads, ", dtype_numbers_.size(), " dtypes; ", limits::table_entries, " are the most"); });
   merge_overlaps(payloads_, sizes_);
-  LayoutLimits const limits = wish ? *wish : default_limits(sizes_);
+  LayoutLimits limits = wish ? *wish : default_limits(sizes_);
+  if (device_pack > limits.pack_limit && std::ranges::any_of(sizes_, &PayloadSize::device)) limits.device_pack_limit = device_pack;
   layout = Layout::plan(sizes_, limits);
 
   msgpack::Packer out;
@@ -329,9 +332,10 @@ msgpack::Packer HeaderWriter::finish(std::optional<LayoutLimits> wish, Layout& l
   if (sizes_.empty()) {
     out.nil();
   } else {
-    out.array(2);
+    out.array(limits.device_pack_limit == 0 ? 2 : 3);
     out.unsigned_integer(limits.pack_limit);
     out.unsigned_integer(limits.split_limit);
+    if (limits.device_pack_limit != 0) out.unsigned_integer(limits.device_pack_limit);
   }
   out.array(sizes_.size());
   for (PayloadSize const& size : sizes_) {

@@ -86,7 +86,8 @@ class HeaderWriter {
   [[nodiscard]] std::span<std::string const> families() const noexcept { return families_; }
 
   /// Merges payloads that share memory, plans the frames and returns the header's bytes; `layout` says where each payload goes.
-  [[nodiscard]] msgpack::Packer finish(std::optional<LayoutLimits> wish, Layout& layout);
+  /// Payloads of a GPU's memory up to `device_pack` bytes share packs, where that is more than others do.
+  [[nodiscard]] msgpack::Packer finish(std::optional<LayoutLimits> wish, Layout& layout, std::uint64_t device_pack = 0);
 
  private:
   msgpack::Packer root_;

@@ -32,8 +32,8 @@ LayoutLimits default_limits(std::span<PayloadSize const> sizes) {
 }
 
 Layout Layout::plan(std::span<PayloadSize const> sizes, LayoutLimits limits, std::size_t most_frames) {
-  expects(limits.split_limit >= 1 && limits.split_limit >= limits.pack_limit, ErrorKind::malformed,
-          [&] { return cat("layout: split_limit ", limits.split_limit, " below 1 or below pack_limit ", limits.pack_limit); });
+  expects(limits.split_limit >= 1 && limits.split_limit >= limits.pack_limit && limits.split_limit >= limits.device_pack_limit, ErrorKind::malformed,
+          [&] { return cat("layout: split_limit ", limits.split_limit, " below 1 or below pack_limit ", limits.pack_limit, " or device_pack_limit ", limits.device_pack_limit); });
   Layout layout;
   layout.limits = limits;
   layout.places.resize(sizes.size());
@@ -51,7 +51,7 @@ Layout Layout::plan(std::span<PayloadSize const> sizes, LayoutLimits limits, std
       PayloadSize const& size = sizes[p];
       expects(size.nbytes <= limits::payload_nbytes, ErrorKind::malformed, [&] { return cat("sizes[", p, "]: ", size.nbytes, " bytes"); });
       any_device = any_device || size.device;
-      if (size.device != device || size.window_of >= 0 || size.nbytes > limits.pack_limit || size.nbytes == 0) continue;
+      if (size.device != device || size.window_of >= 0 || size.nbytes > limits.packed(device) || size.nbytes == 0) continue;
       std::uint64_t offset = align_up(nbytes, payload_align(size.nbytes));
       if (nbytes > 0 && offset + size.nbytes > most) {
         layout.frame_nbytes.push_back(nbytes);
@@ -67,7 +67,7 @@ Layout Layout::plan(std::span<PayloadSize const> sizes, LayoutLimits limits, std
   auto const cut = [&](bool device) {
     for (std::size_t p = 0; p < sizes.size(); ++p) {
       PayloadSize const& size = sizes[p];
-      if (size.device != device || size.window_of >= 0 || size.nbytes <= limits.pack_limit) continue;
+      if (size.device != device || size.window_of >= 0 || size.nbytes <= limits.packed(device)) continue;
       std::uint64_t const pieces = (size.nbytes + limits.split_limit - 1) / limits.split_limit;
       room_for(p, pieces);
       layout.places[p] = {.frame = static_cast<std::uint32_t>(layout.frame_nbytes.size()),

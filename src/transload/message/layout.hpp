@@ -25,6 +25,10 @@ struct LayoutLimits {
   /// 64 KiB: a frame costs 20–30 µs on Dask's tcp comm, copying 64 KiB about 10 (docs/measuring.md, "packing").
   std::uint64_t pack_limit = std::uint64_t{64} << 10;
   std::uint64_t split_limit = std::uint64_t{1} << 62;
+  /// Of payloads of a GPU's memory; 0: `pack_limit`.
+  std::uint64_t device_pack_limit = 0;
+
+  [[nodiscard]] std::uint64_t packed(bool device) const noexcept { return device && device_pack_limit != 0 ? device_pack_limit : pack_limit; }
 
   friend bool operator==(LayoutLimits const&, LayoutLimits const&) = default;
 };
