@@ -36,7 +36,7 @@ struct ConnectionStats {
   double seconds_sending = 0;        ///< while a message was on its way out
   double seconds_receiving = 0;      ///< while one was coming in
   std::string path;                  ///< of large frames: "process", "shared memory" or "tcp"
-  std::string device_path;           ///< of device frames, those sent where there were any: "process", "CUDA IPC", "staged", or "host" where they lie in host memory at the receiver
+  std::string device_path;           ///< of device frames, those sent where there were any: "process", "inline", "CUDA IPC", "staged", or "host" where they lie in host memory at the receiver
   bool peer_takes_device = false;    ///< device frames may lie on a device there
   unsigned streams = 1;              ///< over which large frames go
   std::vector<Decision> decisions;   ///< which path was taken, which was not, and why
