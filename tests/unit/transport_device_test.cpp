@@ -488,9 +488,11 @@ TEST_P(TransportDevice, AResourceMaySayInTheLanguagesWordsThatItIsFull) {
   TransportOptions without_room = options();
   without_room.device_resource = &full;
   Pair pair(without_room);
-  auto const came = receive(pair.b);
-  expect_sent(pair.a, mixed({10, 2 << 20}, "hd", 1));
-  expect_patterns(came->wait().frames, {10, 2 << 20}, 1);
+  for (std::size_t const n : {2 << 20, 3000}) {
+    auto const came = receive(pair.b);
+    expect_sent(pair.a, mixed({10, n}, "hd", 1));
+    expect_patterns(came->wait().frames, {10, n}, 1);
+  }
 }
 
 TEST_P(TransportDevice, WhatWaitsForADeviceIsLetGoWithTheConnectionAndTheEngine) {

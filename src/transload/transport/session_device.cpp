@@ -284,15 +284,18 @@ void Session::land_device(std::shared_ptr<Incoming> const& message) {
 void Session::land_inlined(Frames& frames, std::vector<std::size_t> const& inlined) {
   Frames landed;
   std::vector<Buffer*> on_device;
-  try {
-    for (std::size_t const i : inlined) landed.push_back(Buffer::allocate(frames[i].nbytes(), *setup_.options.device_resource));
-  } catch (std::exception const&) {  // whoever takes the message sees where it lies
-    Lock const lock(mutex_);
-    return take_way(lock, device_in_, "host", "no device memory for them here");
-  }
-  for (Buffer& frame : landed) on_device.push_back(&frame);
   std::size_t next = 0;
   std::size_t passed = 0;  // bytes of that frame
+  auto const no_room = [&] {  // whoever takes the message sees where it lies
+    Lock const lock(mutex_);
+    take_way(lock, device_in_, "host", "no device memory for them here");
+  };
+  try {
+    for (std::size_t const i : inlined) landed.push_back(Buffer::allocate(frames[i].nbytes(), *setup_.options.device_resource));
+  } catch (std::exception const&) {
+    return no_room();
+  }
+  for (Buffer& frame : landed) on_device.push_back(&frame);
   try {
     through_ring(setup_.options.device_resource->device(), false, on_device, [&](std::span<std::byte> bytes) {
       while (!bytes.empty()) {
@@ -305,8 +308,11 @@ void Session::land_inlined(Frames& frames, std::vector<std::size_t> const& inlin
       }
     });
   } catch (Error const& error) {
+    if (error.kind() == ErrorKind::exhausted) return no_room();
     fail(error.kind(), error.what());
     throw;
+  } catch (std::bad_alloc const&) {  // for the ring
+    return no_room();
   }
   for (std::size_t i = 0; i < inlined.size(); ++i) frames[inlined[i]] = std::move(landed[i]);
   Lock const lock(mutex_);
