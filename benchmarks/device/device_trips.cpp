@@ -1,7 +1,8 @@
-// Device frames there and back between two processes, C++ to C++, on one GPU: read where they lie (CUDA IPC), and over TCP with every shortcut off,
-// each beside bare copies of the same bytes there and back.
+// Device frames there and back between two processes, C++ to C++, on one GPU: as they go by default, over TCP with every shortcut off, and read where they
+// lie whatever their size; each beside bare copies of the same bytes there and back, and beside a message of one byte in host memory.
 //
-//   device_trips [--twin] [--trips N] [BYTES…]     --twin: host memory that stands in for a GPU's, where there is none
+//   device_trips [--twin] [--trips N] [--inline BYTES] [BYTES…]     --twin: host memory that stands in for a GPU's, where there is none;
+//                                                                   --inline: up to how many bytes go with their message
 //
 // A trip is from the call of `send` to the moment when the frame that the peer sent back can be used. Both ends ask in turns and sleep while nothing comes.
 #include <sys/wait.h>
@@ -77,23 +78,21 @@ class Pool final : public Resource {
 struct Way {
   char const* name;
   bool exports;
+  std::uint64_t inline_nbytes;
 };
-constexpr Way ways[] = {{"CUDA IPC", true}, {"TCP, 12 streams", false}};
+Way ways[] = {{"one GPU", true, std::uint64_t{64} << 10}, {"TCP, 12 streams", false, std::uint64_t{64} << 10}, {"CUDA IPC alone", true, 0}};
 
 TransportOptions options_of(Way const& way, Pool& pool) {
   TransportOptions options;
   options.device_resource = &pool;
   options.lands_when_received = true;
   options.exports = way.exports;
+  options.inline_device_nbytes = way.inline_nbytes;
   if (!way.exports) {
     options.streams = 12;
     options.local_streams = 0;
   }
   return options;
-}
-
-void send(Connection& connection, Frames frames) {
-  connection.send(std::move(frames));
 }
 
 /// The next message, its device frames on the device.
@@ -127,7 +126,7 @@ int serve(int device) {
   for (auto& one : accepted) {
     Connection connection = one.get_future().get();
     try {
-      for (;;) send(connection, receive(connection, pool));
+      for (;;) connection.send(receive(connection, pool));
     } catch (Error const& error) {
       if (error.kind() != ErrorKind::disconnected) throw;
     }
@@ -137,14 +136,15 @@ int serve(int device) {
 
 class Peer {
  public:
-  explicit Peer(char const* mode) {
+  Peer(int device, std::uint64_t inline_nbytes) {
+    std::string const nbytes = std::to_string(inline_nbytes);
     int ends[2];
     if (::pipe(ends) != 0) throw std::runtime_error("no pipe");
     child_ = ::fork();
     if (child_ == 0) {
       ::dup2(ends[1], 1);
       ::close(ends[0]);
-      ::execl("/proc/self/exe", "device_trips", mode, static_cast<char*>(nullptr));
+      ::execl("/proc/self/exe", "device_trips", "--serve", "--inline", nbytes.c_str(), device == host_twin ? "--twin" : "--serve", static_cast<char*>(nullptr));
       ::_exit(127);
     }
     ::close(ends[1]);
@@ -171,6 +171,10 @@ class Peer {
 struct Spread {
   double median = 0, low = 0, high = 0;  ///< microseconds; quartiles
 };
+
+void row(char const* what, std::size_t nbytes, Spread const& of) {
+  std::printf("%-18s %12zu %12.1f %11.1f %11.1f %8.2f", what, nbytes, of.median, of.low, of.high, 2e-3 * static_cast<double>(nbytes) / of.median);
+}
 
 /// `trip` again and again, after a few that are not counted.
 template <class Trip>
@@ -247,10 +251,17 @@ std::vector<std::byte> noise(std::size_t nbytes) {
 int measure(int device, unsigned trips, std::vector<std::size_t> const& sizes) {
   Pool pool(device);
   Engine engine;
-  Peer peer(device == host_twin ? "serve-twin" : "serve");
-  std::printf("%-16s %12s %12s %23s %8s %9s  %s\n", "way", "bytes", "median µs", "quartiles", "GB/s", "× bare", "device path");
+  Peer peer(device, ways[0].inline_nbytes);
+  std::printf("%-18s %12s %12s %23s %8s %9s  %s\n", "way", "bytes", "median µs", "quartiles", "GB/s", "× bare", "device path");
   for (Way const& way : ways) {
     Connection connection = engine.connect({"127.0.0.1", peer.port()}, options_of(way, pool));
+    row("  host, 1 byte", 1, measured(trips, [&] {
+          Frames frames;
+          frames.push_back(Buffer::allocate(1, default_resource()));
+          connection.send(std::move(frames));
+          (void)receive(connection, pool);
+        }));
+    std::printf("\n");
     for (std::size_t const nbytes : sizes) {
       unsigned const some = std::max<unsigned>(3, static_cast<unsigned>(std::min<std::uint64_t>(trips, (std::uint64_t{8} << 30) / nbytes)));
       auto const content = noise(nbytes);
@@ -260,7 +271,7 @@ int measure(int device, unsigned trips, std::vector<std::size_t> const& sizes) {
       Spread const trip = measured(some, [&] {
         Frames frames;
         frames.push_back(std::move(frame));
-        send(connection, std::move(frames));
+        connection.send(std::move(frames));
         frame = std::move(receive(connection, pool).at(0));
       });
       std::vector<std::byte> back(nbytes);
@@ -274,9 +285,10 @@ int measure(int device, unsigned trips, std::vector<std::size_t> const& sizes) {
       frame.reset();
       Bare bare(device, nbytes, pool);
       Spread const copies = measured(some, [&] { way.exports ? bare.on_device() : bare.through_host(); });
-      std::printf("%-16s %12zu %12.1f %11.1f %11.1f %8.2f %8.2f×  %s\n", way.name, nbytes, trip.median, trip.low, trip.high, 2e-3 * static_cast<double>(nbytes) / trip.median,
-                  trip.median / copies.median, connection.stats().device_path.c_str());
-      std::printf("%-16s %12zu %12.1f %11.1f %11.1f %8.2f\n", "  bare copies", nbytes, copies.median, copies.low, copies.high, 2e-3 * static_cast<double>(nbytes) / copies.median);
+      row(way.name, nbytes, trip);
+      std::printf(" %8.2f×  %s\n", trip.median / copies.median, connection.stats().device_path.c_str());
+      row(way.exports ? "  on the device" : "  through the host", nbytes, copies);
+      std::printf("\n");
       std::fflush(stdout);
     }
     connection.abort();
@@ -287,18 +299,23 @@ int measure(int device, unsigned trips, std::vector<std::size_t> const& sizes) {
 int run(std::vector<std::string_view> arguments) {
   int device = device_count() > 0 ? 0 : host_twin;
   unsigned trips = 1000;
+  bool serves = false;
   std::vector<std::size_t> sizes;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     std::string_view const word = arguments[i];
-    if (word == "serve" || word == "serve-twin") return serve(word == "serve" ? 0 : host_twin);
-    if (word == "--twin") {
+    if (word == "--serve") {
+      serves = true;
+    } else if (word == "--twin") {
       device = host_twin;
+    } else if (word == "--inline") {
+      ways[0].inline_nbytes = ways[1].inline_nbytes = std::stoull(std::string(arguments.at(++i)));
     } else if (word == "--trips") {
       trips = static_cast<unsigned>(std::stoul(std::string(arguments.at(++i))));
     } else {
       sizes.push_back(std::stoull(std::string(word)));
     }
   }
+  if (serves) return serve(device);
   if (sizes.empty()) sizes = {1024, std::size_t{64} << 20, std::size_t{1} << 30};
   return measure(device, trips, sizes);
 }

@@ -26,7 +26,7 @@ using namespace transload;
 
 namespace {
 
-constexpr RecordLimits limits{.nframes_most = 1000, .message_nbytes_most = std::uint64_t{1} << 20, .kinds_most = 2};
+constexpr RecordLimits limits{.nframes_most = 1000, .message_nbytes_most = std::uint64_t{1} << 20, .kinds_most = 3};
 
 struct Outcome {
   std::vector<Record> records;

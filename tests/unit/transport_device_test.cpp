@@ -62,6 +62,14 @@ std::string kinds_of(Frames const& frames) {
   return kinds;
 }
 
+std::vector<std::string> decisions_on(Connection const& connection, std::string const& place) {
+  std::vector<std::string> found;
+  for (Decision const& decision : connection.stats().decisions) {
+    if (decision.place == place) found.push_back(cat(decision.choice, ": ", decision.reason));
+  }
+  return found;
+}
+
 struct Way {
   Path path;
   bool exports;
@@ -107,6 +115,89 @@ TEST_P(TransportDevice, FramesOfBothKindsArriveAsTheyWere) {
   expect_sent(pair.b, mixed(sizes, kinds, 5));
   expect_patterns(expect_message(pair.a), sizes, 5);
   EXPECT_EQ(pair.a.stats().nbytes_sent, pair.b.stats().nbytes_received);
+}
+
+TEST_P(TransportDevice, FewBytesGoWithTheMessage) {
+  Pair pair(options());
+  std::vector<std::size_t> const sizes{100, 1024, 5000, 0, 6000, 30'000, 1};
+  for (unsigned round = 0; round < 3; ++round) {
+    expect_sent(pair.a, mixed(sizes, "hdhdddd", 10 * round));
+    Frames const frames = expect_message(pair.b);
+    expect_patterns(frames, sizes, 10 * round);
+    EXPECT_EQ(kinds_of(frames), "hdhdddd");  // on the device, also where there are no further streams
+  }
+  std::string const way = GetParam().path == Path::process ? "process" : "inline";
+  EXPECT_EQ(pair.a.stats().device_path, way);
+  EXPECT_EQ(pair.b.stats().device_path, GetParam().path == Path::process ? "" : "inline");
+  EXPECT_EQ(pair.a.stats().nbytes_sent, pair.b.stats().nbytes_received);
+  if (GetParam().path == Path::process) return;
+  EXPECT_EQ(decisions_on(pair.a, "device frames out"), std::vector<std::string>{"inline: up to 65536 bytes go with the message"});
+  EXPECT_EQ(decisions_on(pair.b, "device frames in"), std::vector<std::string>{"inline: "});
+  expect_sent(pair.a, mixed({30'000, 40'000}, "dd"));  // more than 64 KiB together
+  expect_patterns(expect_message(pair.b), {30'000, 40'000});
+  EXPECT_EQ(pair.a.stats().device_path, path());
+}
+
+TEST_P(TransportDevice, FewBytesThatAreNotReadyAreFetched) {
+  if (GetParam().path == Path::process) return;
+  Pair pair(options());
+  std::atomic<bool> done{false};
+  auto const told = send(pair.a, mixed({10, 1000}, "hd", 1, [&] { return done.load(); }));  // returns at once
+  done = true;
+  expect_patterns(expect_message(pair.b), {10, 1000}, 1);
+  EXPECT_EQ(pair.a.stats().device_path, path());
+}
+
+TEST_P(TransportDevice, FewBytesWithoutRoomStayInHostMemory) {
+  if (GetParam().path == Path::process) return;
+  Pair pair(options());
+  twin.room = 1500;
+  for (std::size_t const n : {1000, 2000, 1000}) {
+    expect_sent(pair.a, mixed({10, n, 10}, "hdd", 1));
+    Frames const frames = expect_message(pair.b);
+    expect_patterns(frames, {10, n, 10}, 1);
+    EXPECT_EQ(kinds_of(frames), n == 1000 ? "hdd" : "hhh");
+  }
+  EXPECT_EQ(twin.used(), 0u);
+  EXPECT_EQ(decisions_on(pair.b, "device frames in"), (std::vector<std::string>{"inline: ", "host: no device memory for them here", "inline: "}));
+}
+
+TEST_P(TransportDevice, NothingGoesWithTheMessageWhereEitherEndHasItNot) {
+  if (GetParam().path == Path::process) return;
+  TransportOptions off = options();
+  off.inline_device_nbytes = 0;
+  Pair never(off);
+  expect_sent(never.a, mixed({1000}, "d"));
+  expect_patterns(expect_message(never.b), {1000});
+  EXPECT_EQ(never.a.stats().device_path, path());
+
+  TransportOptions lands = options();  // whose memory comes from elsewhere
+  lands.device_resource = nullptr;
+  lands.landing_on_device = true;
+  lands.landing = [this](Announced announced, Received landed) {
+    Frames frames;
+    for (std::uint64_t const nbytes : announced.sizes) frames.push_back(Buffer::allocate(nbytes, twin));
+    landed(std::move(frames), nullptr);
+  };
+  Pair elsewhere(options(), lands);
+  expect_sent(elsewhere.b, mixed({1000}, "d"));
+  expect_patterns(expect_message(elsewhere.a), {1000});
+  EXPECT_EQ(elsewhere.b.stats().device_path, path());
+}
+
+TEST_P(TransportDevice, FewBytesArriveInMessagesThatAreAnnounced) {
+  TransportOptions narrow = options();
+  narrow.window_nbytes = 1000;
+  narrow.landing = [](Announced announced, Received landed) {
+    EXPECT_TRUE(std::ranges::none_of(announced.kinds, [](FrameKind kind) { return kind > FrameKind::object; }));
+    landed(make_landing(announced.sizes, default_resource()), nullptr);
+  };
+  Pair pair(narrow);
+  std::vector<FrameKind> const kinds{FrameKind::object, FrameKind::plain, FrameKind::plain};
+  pair.a.send(mixed({3 << 20, 2000, 900}, "hdh", 1), {}, kinds);
+  Frames const frames = expect_message(pair.b);
+  expect_patterns(frames, {3 << 20, 2000, 900}, 1);
+  EXPECT_EQ(kinds_of(frames), "hdh");
 }
 
 TEST_P(TransportDevice, DeviceFramesWithoutBytesArrive) {
@@ -397,9 +488,11 @@ TEST_P(TransportDevice, AResourceMaySayInTheLanguagesWordsThatItIsFull) {
   TransportOptions without_room = options();
   without_room.device_resource = &full;
   Pair pair(without_room);
-  auto const came = receive(pair.b);
-  expect_sent(pair.a, mixed({10, 2 << 20}, "hd", 1));
-  expect_patterns(came->wait().frames, {10, 2 << 20}, 1);
+  for (std::size_t const n : {2 << 20, 3000}) {
+    auto const came = receive(pair.b);
+    expect_sent(pair.a, mixed({10, n}, "hd", 1));
+    expect_patterns(came->wait().frames, {10, n}, 1);
+  }
 }
 
 TEST_P(TransportDevice, WhatWaitsForADeviceIsLetGoWithTheConnectionAndTheEngine) {
@@ -483,6 +576,26 @@ struct DeviceLiar {
   }
   [[nodiscard]] Record hear() const { return hear_record(liar.raw); }
 };
+
+TEST(TransportDevicePeers, BytesThatComeWithABodyAreOnlyTakenByWhoSaidSo) {
+  DeviceLiar peer;
+  auto const came = receive(peer.liar.connection);
+  peer.liar.raw.say({.type = RecordType::message, .follows = true, .number = 0, .sizes = {5000}, .kinds = {FrameKind::inlined}});
+  peer.liar.raw.say(pattern(5000, 4));
+  Ended const ended = came->wait();
+  ASSERT_EQ(ended.frames.size(), 1u) << ended.what;
+  EXPECT_EQ(ended.frames[0].kind(), MemoryKind::device);
+  EXPECT_TRUE(std::ranges::equal(ended.frames[0].bytes(), pattern(5000, 4)));
+  (void)send(peer.liar.connection, mixed({500}, "d"));  // the liar said 2
+  EXPECT_EQ(peer.hear().kinds, std::vector{FrameKind::device});
+
+  TransportOptions lands = options_for(Path::tcp);
+  lands.landing_on_device = true;
+  lands.landing = [](Announced announced, Received landed) { landed(make_landing(announced.sizes, default_resource()), nullptr); };
+  Liar liar(lands, taking_device());
+  liar.raw.say({.type = RecordType::message, .follows = true, .number = 0, .sizes = {5000}, .kinds = {FrameKind::inlined}});
+  EXPECT_NE(expect_end(liar.connection, ErrorKind::malformed).find("kind 3; this end asked for 2"), std::string::npos);
+}
 
 TEST(TransportDevicePeers, MemoryThatCannotBeOpenedIsFetched) {
   DeviceLiar peer;

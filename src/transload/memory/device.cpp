@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -102,13 +103,13 @@ namespace {
 
 class TwinSlots final : public Slots {
  public:
-  std::byte* bytes(std::size_t slot) noexcept override { return memory_.data() + slot * StagingRing::slot_nbytes; }
+  std::byte* bytes(std::size_t slot) noexcept override { return memory_.get() + slot * StagingRing::slot_nbytes; }
   void copy(void* to, void const* from, std::size_t nbytes) override { std::memcpy(to, from, nbytes); }
   void mark(std::size_t) override {}
   void wait(std::size_t) override {}
 
  private:
-  std::vector<std::byte> memory_{StagingRing::nslots * StagingRing::slot_nbytes};
+  std::unique_ptr<std::byte[]> memory_ = std::make_unique_for_overwrite<std::byte[]>(StagingRing::nslots * StagingRing::slot_nbytes);  // zeros took 0.2 ms
 };
 
 }  // namespace

@@ -36,7 +36,7 @@ struct ConnectionStats {
   double seconds_sending = 0;        ///< while a message was on its way out
   double seconds_receiving = 0;      ///< while one was coming in
   std::string path;                  ///< of large frames: "process", "shared memory" or "tcp"
-  std::string device_path;           ///< of device frames, those sent where there were any: "process", "CUDA IPC", "staged", or "host" where they lie in host memory at the receiver
+  std::string device_path;           ///< of device frames, those sent where there were any: "process", "inline", "CUDA IPC", "staged", or "host" where they lie in host memory at the receiver
   bool peer_takes_device = false;    ///< device frames may lie on a device there
   unsigned streams = 1;              ///< over which large frames go
   std::vector<Decision> decisions;   ///< which path was taken, which was not, and why
@@ -62,8 +62,9 @@ class Connection {
   /// size, later ones feel the peer's pressure. The error is `disconnected` when the connection ends before that.
   /// `kinds`, empty or one a frame, are told to a peer that asks for them (`TransportOptions::landing`). Frames in a GPU's memory, on one GPU, stay there
   /// until the peer fetches them; for a peer that takes no such frames they are brought to host memory before this returns.
+  /// Few bytes of them are copied to host memory here and go with the message (`TransportOptions::inline_device_nbytes`).
   ///
-  /// @throws Error{exhausted} when the message is over the limits that the peer told; nothing is sent then.
+  /// @throws Error{exhausted} when the message is over the limits that the peer told, and what a copy from the device throws; nothing is sent then.
   void send(Frames frames, Done done = {}, std::span<FrameKind const> kinds = {});
   /// The same for small messages: the bytes are copied before it returns, and sent from this thread where that does not block.
   void send_copy(std::span<std::span<std::byte const> const> frames, Done done = {});

@@ -577,7 +577,7 @@ Hello Core::hello(TransportOptions const& options) const {
   hello.local_streams = streams_for(options.local_streams, true);
   hello.same_process = options.same_process;
   bool const device = options.device_resource != nullptr || (options.landing && options.landing_on_device);
-  hello.kinds = static_cast<unsigned>(device ? FrameKind::device : options.landing ? FrameKind::object : FrameKind::plain);
+  hello.kinds = static_cast<unsigned>(options.device_resource != nullptr ? FrameKind::inlined : device ? FrameKind::device : options.landing ? FrameKind::object : FrameKind::plain);
   hello.exports = device && options.exports;
   return hello;
 }

@@ -19,6 +19,7 @@ enum class FrameKind : std::uint8_t {
   plain = 0,   ///< bytes that may lie anywhere
   object = 1,  ///< all of one immutable object, as Python's `bytes`: it need not be filled by a copy where it lands in a new one
   device = 2,  ///< memory of a GPU, which may land in memory of a GPU; not part of a message's body, but fetched
+  inlined = 3,  ///< a few bytes of a GPU's memory, part of the body: the receiver brings them to a GPU when it takes the message
 };
 
 /// Told once: null and what came, or the error and nothing.

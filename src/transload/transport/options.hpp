@@ -53,6 +53,9 @@ struct TransportOptions {
   bool lands_when_received = false;
   /// Device frames of a peer on this host are read where they lie (CUDA IPC), and ours are exported.
   bool exports = true;
+  /// Device frames of a message that have so many bytes together at most, and may be read at once, are copied to the host by `send` and go with its body, to a
+  /// peer whose `device_resource` takes them; 0: none. That costs two small copies and spares the way there and back of a fetch.
+  std::uint64_t inline_device_nbytes = std::uint64_t{64} << 10;
   /// Takes a line for the log, from any thread. Empty: nobody reads it.
   std::function<void(std::string const&)> log;
 };

@@ -53,6 +53,9 @@ struct RecordLimits {
   unsigned kinds_most = 0;  ///< the highest FrameKind; peers were told of no higher one
 };
 
+/// Whether frames of kind `inlined` are known between two ends.
+[[nodiscard]] constexpr bool knows_inlined(unsigned kinds) noexcept { return kinds >= static_cast<unsigned>(FrameKind::inlined); }
+
 /// Whether frames of kind `device` are known at all between two ends.
 [[nodiscard]] constexpr bool knows_device(unsigned kinds) noexcept { return kinds >= static_cast<unsigned>(FrameKind::device); }
 

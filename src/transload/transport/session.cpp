@@ -425,6 +425,10 @@ void Session::send(Frames frames, Done done, std::span<FrameKind const> kinds) {
     device = false;
     std::ranges::replace(told, FrameKind::device, FrameKind::plain);
   }
+  if (device && may_inline(frames)) {
+    inline_device(frames, told);
+    device = false;
+  }
   std::vector<std::uint64_t> sizes;
   sizes.reserve(frames.size());
   for (Buffer const& frame : frames) sizes.push_back(frame.nbytes());
@@ -757,6 +761,10 @@ bool Session::try_receive(Frames& frames, LandNow const& land) {
     pack_record({.type = RecordType::grant, .number = granted_by_us_}, records_);
     pump_from(lock);
   }
+  if (!message->inlined.empty()) {
+    if (lock.owns_lock()) lock.unlock();
+    land_inlined(frames, message->inlined);
+  }
   return true;
 }
 
@@ -981,6 +989,7 @@ void Session::begin_body(Record record, unsigned nstreams, std::uint32_t chunk_n
   message->body_nbytes = record.nbytes;
   message->since = Clock::now();
   for (std::size_t i = 0; i < record.kinds.size(); ++i) {
+    if (record.kinds[i] == FrameKind::inlined) message->inlined.push_back(i);
     if (record.kinds[i] != FrameKind::device) continue;
     message->device = Incoming::Device::wanted;
     message->device_frames.push_back(i);
@@ -1037,10 +1046,8 @@ void Session::grant_pending() {
   Announced body{pending_.sizes, pending_.kinds};
   bool plain = true;
   for (std::size_t i = 0; i < body.kinds.size(); ++i) {
-    if (body.kinds[i] == FrameKind::device) {
-      body.sizes[i] = 0;
-      body.kinds[i] = FrameKind::plain;
-    }
+    if (body.kinds[i] == FrameKind::device) body.sizes[i] = 0;
+    if (body.kinds[i] != FrameKind::object) body.kinds[i] = FrameKind::plain;
     plain = plain && body.kinds[i] == FrameKind::plain;
   }
   if (!plain) {

@@ -92,6 +92,7 @@ struct Incoming {
   std::vector<std::uint64_t> device_sizes;
   std::vector<ExportedMemory> exported;
   std::unique_ptr<Pull> pull;  ///< ends before the frames do
+  std::vector<std::size_t> inlined;  ///< frames that belong on a device and came with the body
   std::string why_fetched;     ///< and not read where they lie
 
   /// Whether bytes are due from the peer.
@@ -244,6 +245,9 @@ class Session final : public Watched, public std::enable_shared_from_this<Sessio
 
   // ── frames in a GPU's memory: session_device.cpp ──
   void bring_to_host(Frames& frames);
+  [[nodiscard]] bool may_inline(Frames const& frames) const;
+  void inline_device(Frames& frames, std::vector<FrameKind>& kinds);
+  void land_inlined(Frames& frames, std::vector<std::size_t> const& inlined);
   [[nodiscard]] std::vector<ExportedMemory> exports_of(Frames const& frames);
   /// The way that device frames go in one direction, and why.
   struct DeviceWay {

@@ -1,6 +1,7 @@
 /// Frames in a GPU's memory. They are no part of a message's body: the receiver makes memory for them when somebody asks for the message, and then reads
 /// them where they lie or has them sent through staging rings. docs/transport.md, "Device frames".
 #include <algorithm>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -40,6 +41,18 @@ Buffer host_copy(Buffer const& frame, Resource& resource) {
   return host;
 }
 
+/// Copies between device frames and as many bytes of host memory one after the other; waits for nothing else that the device does.
+template <class Step>
+void through_ring(int device, bool outward, std::span<Buffer* const> on_device, Step step) {
+  StagingRing ring(device, outward);
+  for (Buffer* const frame : on_device) ring.add(const_cast<std::byte*>(frame->data()), frame->nbytes());
+  while (!ring.done()) {
+    std::span<std::byte> const bytes = ring.next();
+    step(bytes);
+    ring.advance(bytes.size());
+  }
+}
+
 int device_of(Frames const& frames) {
   auto const first = std::ranges::find_if(frames, is_device);
   return first == frames.end() ? host_twin : first->device();
@@ -64,6 +77,39 @@ void Session::bring_to_host(Frames& frames) {
   }
   Lock const lock(mutex_);
   take_way(lock, device_out_, "host", "the peer takes no memory of a GPU");
+}
+
+/// Whether all device frames are few bytes, for a peer that takes such with the body, and can be copied at once.
+bool Session::may_inline(Frames const& frames) const {
+  if (setup_.same_process || !knows_inlined(setup_.theirs.kinds)) return false;
+  std::uint64_t nbytes = 0;
+  for (Buffer const& frame : frames) nbytes += is_device(frame) ? frame.nbytes() : 0;
+  if (nbytes == 0 || nbytes > setup_.options.inline_device_nbytes) return false;
+  try {
+    return all_ready(frames);
+  } catch (Error const&) {  // of the device: told where its work is waited for
+    return false;
+  }
+}
+
+/// Replaces device frames by copies in host memory, by one wait for the device.
+void Session::inline_device(Frames& frames, std::vector<FrameKind>& kinds) {
+  std::vector<Buffer*> on_device;
+  std::vector<std::uint64_t> sizes;
+  for (Buffer& frame : frames) {
+    if (!is_device(frame)) continue;
+    on_device.push_back(&frame);
+    sizes.push_back(frame.nbytes());
+  }
+  Buffer all = Buffer::allocate(std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0}), resource_);
+  std::byte* at = all.writable().data();
+  through_ring(device_of(frames), true, on_device, [&](std::span<std::byte> bytes) { at = std::ranges::copy(bytes, at).out; });
+  auto const keeper = std::make_shared<Buffer>(std::move(all));
+  std::uint64_t offset = 0;
+  for (std::size_t i = 0; i < on_device.size(); offset += sizes[i++]) *on_device[i] = Buffer::borrow(keeper->bytes().subspan(offset, sizes[i]), keeper);
+  std::ranges::replace(kinds, FrameKind::device, FrameKind::inlined);
+  Lock const lock(mutex_);
+  take_way(lock, device_out_, "inline", cat("up to ", setup_.options.inline_device_nbytes, " bytes go with the message"));
 }
 
 /// Where the peer finds the device frames; nothing where it cannot read them there.
@@ -232,6 +278,45 @@ void Session::land_device(std::shared_ptr<Incoming> const& message) {
     return fail(ErrorKind::exhausted, "no memory for device frames");
   }
   device_landed(message, std::move(frames), {});
+}
+
+/// Brings frames that came with the body to the device, by one wait for it. Without room there they stay in host memory.
+void Session::land_inlined(Frames& frames, std::vector<std::size_t> const& inlined) {
+  Frames landed;
+  std::vector<Buffer*> on_device;
+  std::size_t next = 0;
+  std::size_t passed = 0;  // bytes of that frame
+  auto const no_room = [&] {  // whoever takes the message sees where it lies
+    Lock const lock(mutex_);
+    take_way(lock, device_in_, "host", "no device memory for them here");
+  };
+  try {
+    for (std::size_t const i : inlined) landed.push_back(Buffer::allocate(frames[i].nbytes(), *setup_.options.device_resource));
+  } catch (std::exception const&) {
+    return no_room();
+  }
+  for (Buffer& frame : landed) on_device.push_back(&frame);
+  try {
+    through_ring(setup_.options.device_resource->device(), false, on_device, [&](std::span<std::byte> bytes) {
+      while (!bytes.empty()) {
+        auto const left = frames[inlined[next]].bytes().subspan(passed);
+        std::size_t const n = std::min(left.size(), bytes.size());
+        std::ranges::copy(left.first(n), bytes.begin());
+        bytes = bytes.subspan(n);
+        passed = n == left.size() ? 0 : passed + n;
+        if (passed == 0) ++next;
+      }
+    });
+  } catch (Error const& error) {
+    if (error.kind() == ErrorKind::exhausted) return no_room();
+    fail(error.kind(), error.what());
+    throw;
+  } catch (std::bad_alloc const&) {  // for the ring
+    return no_room();
+  }
+  for (std::size_t i = 0; i < inlined.size(); ++i) frames[inlined[i]] = std::move(landed[i]);
+  Lock const lock(mutex_);
+  take_way(lock, device_in_, "inline", {});
 }
 
 /// Whether the next message has come but for device frames, which whoever takes it lets land.
