@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import _core
 from .._errors import Unsupported
-from ._checks import integer, need
+from ._checks import charge, integer, need
 
 
 def _library(module: str) -> Any:
@@ -32,6 +32,10 @@ _UNITS = {"SECONDS": "s", "MILLISECONDS": "ms", "MICROSECONDS": "us", "NANOSECON
 _NUMPY = {"b1": "BOOL8", "i1": "INT8", "i2": "INT16", "i4": "INT32", "i8": "INT64", "u1": "UINT8", "u2": "UINT16", "u4": "UINT32", "u8": "UINT64", "f4": "FLOAT32", "f8": "FLOAT64"}
 
 
+_SHOWN = 8
+"""Columns that share memory become as many copies, so not every row that is copied is counted as one."""
+
+
 def _bytes(memory: Any) -> Any:
     """Received memory as pyarrow's buffer; None stays None."""
     if memory is None:
@@ -45,6 +49,9 @@ def _bytes(memory: Any) -> Any:
 def array(tree: Any, spec: Any = None) -> Any:
     """The pyarrow array of a column's body."""
     pa = _library("pyarrow")
+    charge(8)  # a few bytes can name one child twice, which names a third one twice, …
+    if type(spec).__name__ == "ArrowDtype":
+        spec = _arrow_spec(spec.pyarrow_dtype) or spec
     if type(tree) is not tuple:
         buffer = _bytes(tree)
         name = _type_name(spec)
@@ -77,6 +84,7 @@ def array(tree: Any, spec: Any = None) -> Any:
         codes = array((*children[0][:5], mask, ()))
         made = pa.DictionaryArray.from_arrays(codes, array(children[1]))
     elif name == "EMPTY":
+        charge(size)  # there is no memory of them
         made = pa.nulls(size)
     else:
         need(not children, "children of items of one size")
@@ -108,6 +116,7 @@ def _lists(valid: Any, size: int, offset: int, children: tuple[Any, ...], spec: 
     pa = _library("pyarrow")
     need(len(children) == 2, "lists have offsets and items")
     offsets, items = array(children[0]), array(children[1], spec[1] if _is(spec, "list") else None)
+    charge(len(items) // _SHOWN)
     if size == 0 and len(offsets) == 0:
         return pa.array([], pa.list_(items.type))
     need(len(offsets) == offset + size + 1 and offsets.type == pa.int32(), "offsets are size + 1 integers")
@@ -125,6 +134,7 @@ def _records(valid: Any, size: int, offset: int, children: tuple[Any, ...], spec
     else:
         names, specs = [str(i) for i in range(len(children))], [None] * len(children)
     parts = [array(child, inner) for child, inner in zip(children, specs, strict=True)]
+    charge(sum(map(len, parts)) // _SHOWN if parts or valid is not None else size)
     need(all(len(part) == offset + size for part in parts), "fields of another length than their records")
     kind = pa.struct([pa.field(name, part.type) for name, part in zip(names, parts, strict=True)])
     return pa.Array.from_buffers(kind, size, [valid], -1, offset, children=parts)
@@ -186,6 +196,16 @@ def _arrow_name(kind: Any) -> str:
     return _NUMPY[np.dtype(kind.to_pandas_dtype()).str[1:]]
 
 
+def _arrow_spec(kind: Any) -> Any:
+    """The dtype of lists and records that pandas has from Arrow, as a column of cuDF's own says it; None for others."""
+    types = _library("pyarrow").types
+    if types.is_list(kind) or types.is_large_list(kind):
+        return "list", _arrow_spec(kind.value_type)
+    if types.is_struct(kind):
+        return "struct", *((field.name, _arrow_spec(field.type)) for field in kind)
+    return None
+
+
 def _length(column_: Any) -> int:
     need(type(column_) is tuple and len(column_) == 2, "a column is a dtype and a body")
     spec, body = column_
@@ -220,6 +240,9 @@ def column(value: Any, nrows: int | None) -> Any:
     need(type(body) is not tuple or (len(body) == 7 and body[0] is None), "a type beside the dtype")
     made = array(body, spec)
     need(nrows is None or len(made) == nrows, f"a column of {len(made)} rows for {nrows}")
+    need(not _has_codes(made.type), "codes of a dictionary in a column of cuDF")
+    if type(spec) is not np.dtype or made.null_count or spec.kind in "bO":
+        charge(len(made) // _SHOWN)
     if _is(spec, "category"):
         categories = pd.Index(column(spec[1], None)) if spec[1] is not None else pd.Index([], dtype="str")
         codes = np.where(made.is_valid().to_numpy(zero_copy_only=False), made.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), -1)
@@ -237,6 +260,10 @@ def column(value: Any, nrows: int | None) -> Any:
         items[:] = made.to_pylist()
         return items
     if isinstance(spec, pd.ArrowDtype):
+        if pa.types.is_null(spec.pyarrow_dtype):
+            need(made.null_count == len(made), "values of a dtype that has none")
+            charge(len(made))
+            made = pa.nulls(len(made))
         return pd.arrays.ArrowExtensionArray(made.cast(spec.pyarrow_dtype))
     if isinstance(spec, pd.StringDtype):
         if spec.storage == "pyarrow":
@@ -248,6 +275,11 @@ def column(value: Any, nrows: int | None) -> Any:
     if isinstance(spec, pd.api.extensions.ExtensionDtype):
         return spec.__from_arrow__(made)
     return made.to_numpy(zero_copy_only=False, writable=True)
+
+
+def _has_codes(kind: Any) -> bool:
+    """Whether rows name values by number, so that each may be written out as often as it is named."""
+    return _library("pyarrow").types.is_dictionary(kind) or any(_has_codes(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def dtype(spec: Any) -> Any:
