@@ -304,22 +304,48 @@ def _nothing(spec: Any) -> Any:
 def _labels(labels: list[Any], axis: Any) -> Any:
     pd = _library("pandas")
     if axis is None:
-        return pd.Index(labels)
+        return pd.Index(labels, tupleize_cols=False, dtype=None if labels else "str")
     need(type(axis) is tuple and len(axis) == 6, "an axis has 6 parts")
-    multiindex, rangeindex, names, label_dtype, _, index = axis
+    multiindex, rangeindex, names, label_dtype, dtypes, index = axis
     need(names is None or type(names) is tuple, "names of an axis")
     if isinstance(index, pd.MultiIndex) and len(index) == len(labels):
         return index
+    need(dtypes is None or (type(dtypes) is tuple and len(dtypes) <= 1 << 16), "the dtypes of levels")
     if multiindex and labels:
-        return pd.MultiIndex.from_tuples(labels, names=names)
+        return _with_dtypes(pd.MultiIndex.from_tuples(labels, names=names), dtypes or ())
+    if multiindex and dtypes:
+        return pd.MultiIndex.from_arrays([pd.Index([], dtype=_label_dtype(kind)) for kind in dtypes], names=names)
     name = names[0] if names else None
     if rangeindex and all(type(one) is int for one in labels):
         step = labels[1] - labels[0] if len(labels) > 1 else 1
         start = labels[0] if labels else 0
         found = pd.RangeIndex(start, start + step * len(labels), step, name=name) if step else pd.Index(labels, name=name)
         return found if list(found) == labels else pd.Index(labels, name=name)
-    kind = None if label_dtype is None else dtype(label_dtype)
-    return pd.Index(labels, dtype=kind, name=name) if kind is None or not isinstance(kind, pd.CategoricalDtype) else pd.CategoricalIndex(labels, name=name)
+    kind = None if label_dtype is None else _label_dtype(label_dtype)
+    return pd.Index(labels, dtype=kind if kind is not None or labels else "str", name=name, tupleize_cols=False)
+
+
+def _label_dtype(spec: Any) -> Any:
+    """The dtype of labels, which is any that pandas has, other than that of a column."""
+    if isinstance(spec, np.dtype):
+        need(spec.kind in "biufcmMO", "{} is no dtype of labels", spec)
+        return spec
+    return spec if isinstance(spec, _library("pandas").api.extensions.ExtensionDtype) else dtype(spec)
+
+
+def _with_dtypes(index_: Any, specs: tuple[Any, ...]) -> Any:
+    """As cuDF does it: the dtypes of levels, where labels are the same in them."""
+    if len(specs) != index_.nlevels:
+        return index_
+    levels = []
+    for level, spec in zip(index_.levels, specs, strict=True):
+        kind = _label_dtype(spec)
+        try:
+            cast = level if level.dtype == kind else level.astype(kind)
+        except (TypeError, ValueError):
+            cast = level
+        levels.append(cast if cast.astype(level.dtype).equals(level) else level)
+    return index_.set_levels(levels)
 
 
 def _dressed(made: Any, extras: list[Any]) -> Any:

@@ -310,6 +310,32 @@ def test_host_memory_gives_frames_and_indexes() -> None:
         assert type(found) is type(index) and found.equals(index) and list(found.names) == list(index.names)
 
 
+LABELS: dict[str, Any] = {
+    "categories": pd.CategoricalIndex(["x", "y"], categories=["y", "x", "z"], ordered=True), "no categories": pd.CategoricalIndex([]), "periods": pd.period_range("2020", periods=2, freq="M"),
+    "intervals": pd.interval_range(0, 2), "complex": pd.Index([1j, 2j]), "int32": pd.Index([1, 2], dtype="int32"), "objects": pd.Index([1, "a", (1, 2)], dtype=object, tupleize_cols=False), "nothing": pd.Index([], dtype="str"),
+    "zone": pd.date_range("2020", periods=2, tz="UTC").rename("z"), "levels": pd.MultiIndex.from_arrays([pd.Categorical(["a", "b"]), [1, 2]], names=["p", "q"]), "no levels": pd.MultiIndex.from_arrays([pd.Index([], dtype="i4"), pd.Index([], dtype="M8[s]")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", ["twin", "host_twin"])
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_of_any_dtype(request: pytest.FixtureRequest, name: str, where: str) -> None:
+    request.getfixturevalue(where)
+    labels = LABELS[name]
+    several = isinstance(labels, pd.MultiIndex)
+    axis = {"multiindex": True, "level_dtypes": tuple(level.dtype for level in labels.levels)} if several else {"label_dtype": labels.dtype}
+    frame = t.frame({label: t.column(pa.array([1])) for label in labels}, cudf.RangeIndex(1), level_names=tuple(labels.names), **axis)
+    arrived = trip(frame)
+    pd.testing.assert_index_equal(arrived.columns if where == "host_twin" else arrived._data.to_pandas_index, frame._data.to_pandas_index, exact=True)
+
+
+@pytest.mark.usefixtures("host_twin")
+def test_a_dtype_of_labels_is_no_way_to_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = t.frame({i: t.column(pa.array([1])) for i in range(20)}, label_dtype=np.dtype("S1000000000"))
+    with pytest.raises(transload.Malformed, match="no dtype of labels"):
+        trip(frame)
+
+
 @pytest.mark.usefixtures("twin")
 def test_pylibcudf_by_itself() -> None:
     columns = [COLUMNS[name]().plc_column for name in ("plain", "nested", "decimal64", "strings", "bool")]
