@@ -5,6 +5,7 @@ The values are those that cudf.py writes. pyarrow looks at offsets and lengths b
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from typing import Any
 
@@ -244,7 +245,7 @@ def column(value: Any, nrows: int | None) -> Any:
     if type(spec) is not np.dtype or made.null_count or spec.kind in "bO":
         charge(len(made) // _SHOWN)
     if _is(spec, "category"):
-        categories = pd.Index(column(spec[1], None)) if spec[1] is not None else pd.Index([], dtype="str")
+        categories = _index(column(spec[1], None)) if spec[1] is not None else pd.Index([], dtype="str")
         codes = np.where(made.is_valid().to_numpy(zero_copy_only=False), made.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), -1)
         need(len(codes) == 0 or int(codes.max()) < len(categories), "codes of no category")
         return pd.Categorical.from_codes(codes, categories=categories, ordered=spec[2] is True)
@@ -369,6 +370,11 @@ def series(name: Any, column_: Any, index_: Any, extras: list[Any]) -> Any:
     return _dressed(pd.Series(column(column_, len(index_)), index=index_, name=name, copy=False), extras)
 
 
+def _index(values: Any, name: Any = None) -> Any:
+    """An index of the dtype that the values have: pandas would look for another one for objects."""
+    return _library("pandas").Index(values, dtype=values.dtype, name=name)
+
+
 def index(kind: str, name: Any, parts: Any, freq: Any) -> Any:
     pd = _library("pandas")
     if kind == "RangeIndex":
@@ -378,9 +384,11 @@ def index(kind: str, name: Any, parts: Any, freq: Any) -> Any:
         columns, names = parts
         first = column(columns[0], None)
         return pd.MultiIndex.from_arrays([first, *(column(one, len(first)) for one in columns[1:])], names=names)
-    made = pd.Index(column(parts, None), name=name)
+    made = _index(column(parts, None), name)
     if kind == "DatetimeIndex" and freq is not None:
-        made = pd.DatetimeIndex(made, freq=freq)
+        need(isinstance(freq, pd.tseries.offsets.BaseOffset), "the freq of an index")
+        with contextlib.suppress(ValueError):  # cuDF keeps one that values have not, and to_pandas leaves it out
+            made.freq = made.inferred_freq or freq
     return made
 
 

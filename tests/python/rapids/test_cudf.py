@@ -310,6 +310,23 @@ def test_host_memory_gives_frames_and_indexes() -> None:
         assert type(found) is type(index) and found.equals(index) and list(found.names) == list(index.names)
 
 
+@pytest.mark.usefixtures("host_twin")
+def test_a_freq_that_the_values_have_not_is_left_out() -> None:
+    stamps = t.column(pa.array([0, 5, 86_400 * 10**9], pa.timestamp("ns")), np.dtype("M8[ns]"))
+    index = t.index(stamps, "d", cudf.DatetimeIndex, pd.tseries.frequencies.to_offset("D"))
+    arrived = trip(index)
+    assert type(arrived) is pd.DatetimeIndex and arrived.freq is None and len(arrived) == 3
+    one = t.index(t.column(pa.array([0], pa.timestamp("ns")), np.dtype("M8[ns]")), "d", cudf.DatetimeIndex, pd.tseries.frequencies.to_offset("D"))
+    assert trip(one).freq == "D"
+
+
+@pytest.mark.usefixtures("host_twin")
+def test_objects_stay_objects_in_indexes_and_categories() -> None:
+    texts = t.column(pa.array(["a", "b"]), np.dtype("O"))
+    assert trip(t.index(texts)).dtype == np.dtype("O")
+    assert trip(t.series(t.category([1, 0], texts))).dtype.categories.dtype == np.dtype("O")
+
+
 LABELS: dict[str, Any] = {
     "categories": pd.CategoricalIndex(["x", "y"], categories=["y", "x", "z"], ordered=True), "no categories": pd.CategoricalIndex([]), "periods": pd.period_range("2020", periods=2, freq="M"),
     "intervals": pd.interval_range(0, 2), "complex": pd.Index([1j, 2j]), "int32": pd.Index([1, 2], dtype="int32"), "objects": pd.Index([1, "a", (1, 2)], dtype=object, tupleize_cols=False), "nothing": pd.Index([], dtype="str"),
