@@ -248,6 +248,10 @@ def column(value: Any, nrows: int | None) -> Any:
         categories = _index(column(spec[1], None)) if spec[1] is not None else pd.Index([], dtype="str")
         codes = np.where(made.is_valid().to_numpy(zero_copy_only=False), made.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), -1)
         need(len(codes) == 0 or int(codes.max()) < len(categories), "codes of no category")
+        known = np.asarray(categories.notna())
+        if not known.all():  # pandas has none that is missing: such values are missing themselves
+            codes = np.append(np.where(known, np.cumsum(known) - 1, -1), -1)[codes]
+            categories = categories[known]
         return pd.Categorical.from_codes(codes, categories=categories, ordered=spec[2] is True)
     if _is(spec, "interval"):
         ends = [pd.array(made.field(i).to_numpy(zero_copy_only=False)) for i in range(2)]

@@ -327,6 +327,12 @@ def test_objects_stay_objects_in_indexes_and_categories() -> None:
     assert trip(t.series(t.category([1, 0], texts))).dtype.categories.dtype == np.dtype("O")
 
 
+@pytest.mark.usefixtures("host_twin")
+def test_a_category_that_is_missing_makes_missing_values() -> None:
+    arrived = trip(t.series(t.category([0, 1, None, 2], t.column(pa.array([1.5, float("nan"), 2.5])))))
+    pd.testing.assert_series_equal(arrived, pd.Series(pd.Categorical.from_codes([0, -1, -1, 1], [1.5, 2.5])))
+
+
 LABELS: dict[str, Any] = {
     "categories": pd.CategoricalIndex(["x", "y"], categories=["y", "x", "z"], ordered=True), "no categories": pd.CategoricalIndex([]), "periods": pd.period_range("2020", periods=2, freq="M"),
     "intervals": pd.interval_range(0, 2), "complex": pd.Index([1j, 2j]), "int32": pd.Index([1, 2], dtype="int32"), "objects": pd.Index([1, "a", (1, 2)], dtype=object, tupleize_cols=False), "nothing": pd.Index([], dtype="str"),
