@@ -19,7 +19,7 @@ from .. import _core
 from .._gpu import LEGACY_STREAM
 from .._registry import register_named
 from . import cudf_host
-from ._checks import integer, label, need
+from ._checks import charge, integer, label, need
 from ._device import library, on_host
 
 # ── What is used of cuDF beside its public API ───────────────────────────────────────────────────────────────
@@ -44,7 +44,7 @@ class _Internals:
             self.ColumnBase: Any = ColumnBase
             self.create: Any = ColumnBase.create
             self.ColumnAccessor: Any = ColumnAccessor
-            self.type_of: Any = functools.cache(dtype_to_pylibcudf_type)
+            self.type_of: Any = functools.lru_cache(1 << 10)(dtype_to_pylibcudf_type)
             self.Buffer: Any = buffer.Buffer
             self.SpillableBuffer: Any = spillable_buffer.SpillableBuffer
             self.SpillLock: Any = spillable_buffer.SpillLock
@@ -215,13 +215,13 @@ class Arrival:
         spec, body = value
         known = _internals()
         dtype = self.dtype(spec)
-        kind = known.type_of(dtype) if type(spec) is not tuple or spec[0] != "category" else known.type_of.__wrapped__(dtype)
+        kind = known.type_of(dtype) if type(spec) is not tuple else known.type_of.__wrapped__(dtype)  # one of cuDF's own may hold categories
         item = _item_size(kind)
         if type(body) is not tuple:
             need(item > 0, "a column of such items is more than its memory")
             nbytes = 0 if body is None else body.nbytes
             size = nbytes // item
-            need(size * item == nbytes and (nrows is None or size == nrows), f"{nbytes} bytes for {nrows} rows")
+            need(size * item == nbytes and size < 1 << 31 and (nrows is None or size == nrows), f"{nbytes} bytes for {nrows} rows")
             plain = _plc().Column(kind, size, None if body is None else self.buffer(body), None, 0, 0, [], validate=False)
             return known.create(plain, dtype, validate=False)
         built = self.tree(body, kind)
@@ -231,6 +231,7 @@ class Arrival:
     def tree(self, value: Any, kind: Any = None, make: Any = None) -> Any:
         """A column of pylibcudf; `make` makes what its buffers are from memory."""
         make = make or self.buffer
+        charge(8)  # a few bytes can name one child twice, which names a third one twice, …
         need(type(value) is tuple and len(value) == 7, "the body of a column has 7 parts")
         name, size, offset, nulls, data, mask, children = value
         if kind is None:
@@ -295,11 +296,16 @@ class Arrival:
     def check(self) -> None:
         """Look at what lies on the device: offsets and codes stay inside, masks have the nulls that are said."""
         if self.offsets:
-            for (least, most, ascending), limit in zip(_core.integer_bounds(self.offsets, self.device, _stream()), self.limits, strict=True):
+            several = list(dict.fromkeys(self.offsets))  # columns may share them
+            bounds = dict(zip(several, _core.integer_bounds(several, self.device, _stream()), strict=True))
+            for (least, most, ascending), limit in zip(map(bounds.__getitem__, self.offsets), self.limits, strict=True):
                 need(0 <= least and most <= limit and ascending, "offsets that point outside")
         if self.masks:
-            for (_, _, nbits), nset, nulls in zip(self.masks, _core.set_bits(self.masks, self.device, _stream()), self.nulls, strict=True):
-                need(nbits - nset == nulls, f"a mask of {nbits - nset} nulls, where {nulls} are said")
+            several_masks = list(dict.fromkeys(self.masks))
+            nset = dict(zip(several_masks, _core.set_bits(several_masks, self.device, _stream()), strict=True))
+            for mask, nulls in zip(self.masks, self.nulls, strict=True):
+                nclear = mask[2] - nset[mask]
+                need(nclear == nulls, f"a mask of {nclear} nulls, where {nulls} are said")
 
     def span(self, memory: Any) -> int:
         if type(memory) is _core.DeviceMemory:
@@ -326,6 +332,7 @@ class Arrival:
         return kind(owner=owner, offset=memory.pointer - whole.pointer, size=memory.nbytes)
 
     def dtype(self, spec: Any) -> Any:
+        charge(4)
         if type(spec) is not tuple:
             need(isinstance(spec, np.dtype) or type(spec).__module__.partition(".")[0] == "pandas", "{} is no dtype", spec)
             return spec
@@ -427,11 +434,18 @@ def _decode_frame(value: Any) -> Any:
     _need_index(index)
     arrival = Arrival()
     nrows = len(index)
-    made = {one: arrival.column(column, nrows) for one, column in zip(labels, columns, strict=True)}
+    made = {_nan_itself(one): arrival.column(column, nrows) for one, column in zip(labels, columns, strict=True)}
     need(len(made) == len(labels), "a label that is there twice")
     data = _accessor(arrival, made, axis)
     arrival.check()
     return _finish(_made(known.cudf.DataFrame, tuple(extras[2:])), data, index, extras)
+
+
+def _nan_itself(one: Any) -> Any:
+    """A label whose NaN are np.nan: cuDF finds them by identity, as it has put them there."""
+    if type(one) is tuple:
+        return tuple(np.nan if isinstance(part, float) and part != part else part for part in one) if any(part != part for part in one if isinstance(part, float)) else one
+    return np.nan if isinstance(one, float) and one != one else one
 
 
 def _accessor(arrival: Arrival, made: dict[Any, Any], axis: Any) -> Any:
@@ -480,7 +494,7 @@ def _decode_series(value: Any) -> Any:
     known = _internals()
     _need_index(index)
     arrival = Arrival()
-    data = known.ColumnAccessor({name: arrival.column(column, len(index))}, verify=False)
+    data = known.ColumnAccessor({_nan_itself(name): arrival.column(column, len(index))}, verify=False)
     arrival.check()
     return _finish(_made(known.cudf.Series, tuple(extras[2:])), data, index, extras)
 
@@ -548,7 +562,7 @@ def _decode_index(value: Any) -> Any:
     need(kind != "CategoricalIndex" or isinstance(column.dtype, known.cudf.CategoricalDtype), "an index of other values")
     need(kind != "IntervalIndex" or isinstance(column.dtype, known.cudf.IntervalDtype), "an index of other values")
     arrival.check()
-    made._data = known.ColumnAccessor({name: column}, verify=False)
+    made._data = known.ColumnAccessor({_nan_itself(name): column}, verify=False)
     if kind == "DatetimeIndex":
         need(freq is None or isinstance(freq, sys.modules["pandas"].tseries.offsets.BaseOffset), "the freq of an index")
         made._freq = freq

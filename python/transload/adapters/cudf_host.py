@@ -5,6 +5,7 @@ The values are those that cudf.py writes. pyarrow looks at offsets and lengths b
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from .. import _core
 from .._errors import Unsupported
-from ._checks import integer, need
+from ._checks import charge, integer, need
 
 
 def _library(module: str) -> Any:
@@ -32,6 +33,10 @@ _UNITS = {"SECONDS": "s", "MILLISECONDS": "ms", "MICROSECONDS": "us", "NANOSECON
 _NUMPY = {"b1": "BOOL8", "i1": "INT8", "i2": "INT16", "i4": "INT32", "i8": "INT64", "u1": "UINT8", "u2": "UINT16", "u4": "UINT32", "u8": "UINT64", "f4": "FLOAT32", "f8": "FLOAT64"}
 
 
+_SHOWN = 8
+"""Columns that share memory become as many copies, so not every row that is copied is counted as one."""
+
+
 def _bytes(memory: Any) -> Any:
     """Received memory as pyarrow's buffer; None stays None."""
     if memory is None:
@@ -45,6 +50,9 @@ def _bytes(memory: Any) -> Any:
 def array(tree: Any, spec: Any = None) -> Any:
     """The pyarrow array of a column's body."""
     pa = _library("pyarrow")
+    charge(8)  # a few bytes can name one child twice, which names a third one twice, …
+    if type(spec).__name__ == "ArrowDtype":
+        spec = _arrow_spec(spec.pyarrow_dtype) or spec
     if type(tree) is not tuple:
         buffer = _bytes(tree)
         name = _type_name(spec)
@@ -77,6 +85,7 @@ def array(tree: Any, spec: Any = None) -> Any:
         codes = array((*children[0][:5], mask, ()))
         made = pa.DictionaryArray.from_arrays(codes, array(children[1]))
     elif name == "EMPTY":
+        charge(size)  # there is no memory of them
         made = pa.nulls(size)
     else:
         need(not children, "children of items of one size")
@@ -108,6 +117,7 @@ def _lists(valid: Any, size: int, offset: int, children: tuple[Any, ...], spec: 
     pa = _library("pyarrow")
     need(len(children) == 2, "lists have offsets and items")
     offsets, items = array(children[0]), array(children[1], spec[1] if _is(spec, "list") else None)
+    charge(len(items) // _SHOWN)
     if size == 0 and len(offsets) == 0:
         return pa.array([], pa.list_(items.type))
     need(len(offsets) == offset + size + 1 and offsets.type == pa.int32(), "offsets are size + 1 integers")
@@ -125,6 +135,7 @@ def _records(valid: Any, size: int, offset: int, children: tuple[Any, ...], spec
     else:
         names, specs = [str(i) for i in range(len(children))], [None] * len(children)
     parts = [array(child, inner) for child, inner in zip(children, specs, strict=True)]
+    charge(sum(map(len, parts)) // _SHOWN if parts or valid is not None else size)
     need(all(len(part) == offset + size for part in parts), "fields of another length than their records")
     kind = pa.struct([pa.field(name, part.type) for name, part in zip(names, parts, strict=True)])
     return pa.Array.from_buffers(kind, size, [valid], -1, offset, children=parts)
@@ -186,6 +197,16 @@ def _arrow_name(kind: Any) -> str:
     return _NUMPY[np.dtype(kind.to_pandas_dtype()).str[1:]]
 
 
+def _arrow_spec(kind: Any) -> Any:
+    """The dtype of lists and records that pandas has from Arrow, as a column of cuDF's own says it; None for others."""
+    types = _library("pyarrow").types
+    if types.is_list(kind) or types.is_large_list(kind):
+        return "list", _arrow_spec(kind.value_type)
+    if types.is_struct(kind):
+        return "struct", *((field.name, _arrow_spec(field.type)) for field in kind)
+    return None
+
+
 def _length(column_: Any) -> int:
     need(type(column_) is tuple and len(column_) == 2, "a column is a dtype and a body")
     spec, body = column_
@@ -220,10 +241,17 @@ def column(value: Any, nrows: int | None) -> Any:
     need(type(body) is not tuple or (len(body) == 7 and body[0] is None), "a type beside the dtype")
     made = array(body, spec)
     need(nrows is None or len(made) == nrows, f"a column of {len(made)} rows for {nrows}")
+    need(not _has_codes(made.type), "codes of a dictionary in a column of cuDF")
+    if type(spec) is not np.dtype or made.null_count or spec.kind in "bO":
+        charge(len(made) // _SHOWN)
     if _is(spec, "category"):
-        categories = pd.Index(column(spec[1], None)) if spec[1] is not None else pd.Index([], dtype="str")
+        categories = _index(column(spec[1], None)) if spec[1] is not None else pd.Index([], dtype="str")
         codes = np.where(made.is_valid().to_numpy(zero_copy_only=False), made.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), -1)
         need(len(codes) == 0 or int(codes.max()) < len(categories), "codes of no category")
+        known = np.asarray(categories.notna())
+        if not known.all():  # pandas has none that is missing: such values are missing themselves
+            codes = np.append(np.where(known, np.cumsum(known) - 1, -1), -1)[codes]
+            categories = categories[known]
         return pd.Categorical.from_codes(codes, categories=categories, ordered=spec[2] is True)
     if _is(spec, "interval"):
         ends = [pd.array(made.field(i).to_numpy(zero_copy_only=False)) for i in range(2)]
@@ -237,6 +265,10 @@ def column(value: Any, nrows: int | None) -> Any:
         items[:] = made.to_pylist()
         return items
     if isinstance(spec, pd.ArrowDtype):
+        if pa.types.is_null(spec.pyarrow_dtype):
+            need(made.null_count == len(made), "values of a dtype that has none")
+            charge(len(made))
+            made = pa.nulls(len(made))
         return pd.arrays.ArrowExtensionArray(made.cast(spec.pyarrow_dtype))
     if isinstance(spec, pd.StringDtype):
         if spec.storage == "pyarrow":
@@ -248,6 +280,11 @@ def column(value: Any, nrows: int | None) -> Any:
     if isinstance(spec, pd.api.extensions.ExtensionDtype):
         return spec.__from_arrow__(made)
     return made.to_numpy(zero_copy_only=False, writable=True)
+
+
+def _has_codes(kind: Any) -> bool:
+    """Whether rows name values by number, so that each may be written out as often as it is named."""
+    return _library("pyarrow").types.is_dictionary(kind) or any(_has_codes(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def dtype(spec: Any) -> Any:
@@ -272,22 +309,48 @@ def _nothing(spec: Any) -> Any:
 def _labels(labels: list[Any], axis: Any) -> Any:
     pd = _library("pandas")
     if axis is None:
-        return pd.Index(labels)
+        return pd.Index(labels, tupleize_cols=False, dtype=None if labels else "str")
     need(type(axis) is tuple and len(axis) == 6, "an axis has 6 parts")
-    multiindex, rangeindex, names, label_dtype, _, index = axis
+    multiindex, rangeindex, names, label_dtype, dtypes, index = axis
     need(names is None or type(names) is tuple, "names of an axis")
     if isinstance(index, pd.MultiIndex) and len(index) == len(labels):
         return index
+    need(dtypes is None or (type(dtypes) is tuple and len(dtypes) <= 1 << 16), "the dtypes of levels")
     if multiindex and labels:
-        return pd.MultiIndex.from_tuples(labels, names=names)
+        return _with_dtypes(pd.MultiIndex.from_tuples(labels, names=names), dtypes or ())
+    if multiindex and dtypes:
+        return pd.MultiIndex.from_arrays([pd.Index([], dtype=_label_dtype(kind)) for kind in dtypes], names=names)
     name = names[0] if names else None
     if rangeindex and all(type(one) is int for one in labels):
         step = labels[1] - labels[0] if len(labels) > 1 else 1
         start = labels[0] if labels else 0
         found = pd.RangeIndex(start, start + step * len(labels), step, name=name) if step else pd.Index(labels, name=name)
         return found if list(found) == labels else pd.Index(labels, name=name)
-    kind = None if label_dtype is None else dtype(label_dtype)
-    return pd.Index(labels, dtype=kind, name=name) if kind is None or not isinstance(kind, pd.CategoricalDtype) else pd.CategoricalIndex(labels, name=name)
+    kind = None if label_dtype is None else _label_dtype(label_dtype)
+    return pd.Index(labels, dtype=kind if kind is not None or labels else "str", name=name, tupleize_cols=False)
+
+
+def _label_dtype(spec: Any) -> Any:
+    """The dtype of labels, which is any that pandas has, other than that of a column."""
+    if isinstance(spec, np.dtype):
+        need(spec.kind in "biufcmMO", "{} is no dtype of labels", spec)
+        return spec
+    return spec if isinstance(spec, _library("pandas").api.extensions.ExtensionDtype) else dtype(spec)
+
+
+def _with_dtypes(index_: Any, specs: tuple[Any, ...]) -> Any:
+    """As cuDF does it: the dtypes of levels, where labels are the same in them."""
+    if len(specs) != index_.nlevels:
+        return index_
+    levels = []
+    for level, spec in zip(index_.levels, specs, strict=True):
+        kind = _label_dtype(spec)
+        try:
+            cast = level if level.dtype == kind else level.astype(kind)
+        except (TypeError, ValueError):
+            cast = level
+        levels.append(cast if cast.astype(level.dtype).equals(level) else level)
+    return index_.set_levels(levels)
 
 
 def _dressed(made: Any, extras: list[Any]) -> Any:
@@ -311,6 +374,11 @@ def series(name: Any, column_: Any, index_: Any, extras: list[Any]) -> Any:
     return _dressed(pd.Series(column(column_, len(index_)), index=index_, name=name, copy=False), extras)
 
 
+def _index(values: Any, name: Any = None) -> Any:
+    """An index of the dtype that the values have: pandas would look for another one for objects."""
+    return _library("pandas").Index(values, dtype=values.dtype, name=name)
+
+
 def index(kind: str, name: Any, parts: Any, freq: Any) -> Any:
     pd = _library("pandas")
     if kind == "RangeIndex":
@@ -320,9 +388,11 @@ def index(kind: str, name: Any, parts: Any, freq: Any) -> Any:
         columns, names = parts
         first = column(columns[0], None)
         return pd.MultiIndex.from_arrays([first, *(column(one, len(first)) for one in columns[1:])], names=names)
-    made = pd.Index(column(parts, None), name=name)
+    made = _index(column(parts, None), name)
     if kind == "DatetimeIndex" and freq is not None:
-        made = pd.DatetimeIndex(made, freq=freq)
+        need(isinstance(freq, pd.tseries.offsets.BaseOffset), "the freq of an index")
+        with contextlib.suppress(ValueError):  # cuDF keeps one that values have not, and to_pandas leaves it out
+            made.freq = made.inferred_freq or freq
     return made
 
 

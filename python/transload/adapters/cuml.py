@@ -123,7 +123,7 @@ def _sizes(state: State, wanted: dict[str, tuple[Any, ...]], kinds: str = "f") -
         count = math.prod(part if type(part) is int else _number(state, part) for part in parts)
         need(array.size == count, f"{name} has {array.size} items, where {count} are needed")
         need(array.flags.c_contiguous or array.flags.f_contiguous, f"{name} is not contiguous")
-        need(array.dtype.kind in kinds and array.dtype.isnative, f"{name} is of {array.dtype}")
+        need(array.dtype.kind in kinds and array.itemsize in (4, 8) and array.dtype.isnative, f"{name} is of {array.dtype}")
         dtypes.add(array.dtype)
     need(len(dtypes) <= 1, f"{', '.join(wanted)} are of several dtypes")
 
@@ -134,9 +134,10 @@ def _rows(state: State, name: str) -> int:
     need(_is_array(table) or _is_sparse(table), f"{name} is no array")
     need(table.ndim == 2 and (table.shape[1] == _number(state, "n_features_in_")), f"{name} has another shape than the estimator")
     if _is_array(table):
-        need(table.dtype.kind == "f" and table.dtype.isnative and (table.flags.c_contiguous or table.flags.f_contiguous), f"{name} is no compact array of numbers")
+        need(table.dtype in (np.float32, np.float64) and table.dtype.isnative and (table.flags.c_contiguous or table.flags.f_contiguous), f"{name} is no compact array of numbers")
     else:
-        need(table.data.dtype.kind == "f", f"{name} is of {table.data.dtype}")
+        need(table.format == "csr" and table.indices.dtype == table.indptr.dtype == np.int32, f"{name} is no matrix of rows with indices of int32")
+        need(table.data.dtype in (np.float32, np.float64) and table.data.dtype.isnative, f"{name} is of {table.data.dtype}")
     return int(table.shape[0])
 
 
@@ -185,9 +186,11 @@ def _vectors(state: State) -> None:
     n = int(support.size)
     shape: Any = state.get("shape_fit_")
     need(type(shape) is tuple and len(shape) == 2 and _number({"columns": shape[1]}, "columns") == _number(state, "n_features_in_"), "shape_fit_")
-    if n:
+    if n or not _is_array(vectors):
         need(_rows(state, "support_vectors_") == n, "support_vectors_ and support_ do not fit")
     _sizes(state, {"dual_coef_": (n,), "intercept_": (1,)})
+    dual: Any = state.get("dual_coef_")
+    need(dual is None or dual.dtype == vectors.dtype, "support_vectors_ and dual_coef_ are of several dtypes")
 
 
 def _density(state: State) -> None:
@@ -226,6 +229,7 @@ def _hdbscan(state: State) -> None:
     n, nclusters, tree = _number(inner, "n_leaves"), _number(inner, "n_clusters"), inner["condensed_tree"]
     _sizes(inner, {"core_dists": (n,)})
     _sizes(inner, {"inverse_label_map": (nclusters,)}, "i")
+    need(inner["inverse_label_map"] is None or inner["inverse_label_map"].dtype == np.int64, "inverse_label_map is no int64")
     need(isinstance(tree, np.ndarray) and tree.ndim == 1 and set(tree.dtype.names or ()) == {"parent", "child", "lambda_val", "child_size"}, "the condensed tree of an HDBSCAN")
     ends = 2 * n + 1
     for field, least, most in (("parent", n, ends), ("child", 0, ends), ("child_size", 1, n + 1)):

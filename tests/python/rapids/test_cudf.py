@@ -48,6 +48,9 @@ COLUMNS: dict[str, Any] = {
     "pyarrow strings": lambda: t.column(pa.array(["a", None, "b"]), pd.StringDtype("pyarrow", na_value=pd.NA)),
     "arrow strings": lambda: t.column(pa.array(["a", None, "b"]), pd.ArrowDtype(pa.string())),
     "nullable": lambda: t.column(pa.array([1, None, 3]), pd.Int64Dtype()),
+    "arrow records": lambda: t.column(pa.array([[{"a": 1, "b": ["x"]}], None]), pd.ArrowDtype(pa.list_(pa.struct({"a": pa.int64(), "b": pa.list_(pa.string())})))),
+    "arrow stamps": lambda: t.column(pa.array([0, None], pa.timestamp("us")), pd.ArrowDtype(pa.timestamp("us", "UTC"))),
+    "arrow nulls": lambda: t.column(pa.array([None, None], pa.string()), pd.ArrowDtype(pa.null())),
     "arrow ints": lambda: t.column(pa.array([1, None, 3], pa.int32()), pd.ArrowDtype(pa.int32())),
     "list": lambda: t.column(pa.array([[1, 2], None, [], [None]])),
     "list of lists": lambda: t.column(pa.array([[["a"], []], None, [None, ["b", "c"]]])),
@@ -135,6 +138,16 @@ def test_names_of_any_hashable_kind(names: list[Any], families: tuple[str, ...])
     frame = t.frame({name: t.column(pa.array([i])) for i, name in enumerate(names)})
     arrived = trip(frame, families)
     assert list(arrived._data) == names and [type(name) for name in arrived._data] == [type(name) for name in names]
+
+
+@pytest.mark.usefixtures("twin")
+@BOTH
+def test_names_that_are_no_numbers_are_found(families: tuple[str, ...]) -> None:
+    frame = t.frame({np.nan: t.column(pa.array([1])), ("a", np.nan): t.column(pa.array([2]))})
+    arrived = trip(frame, families)
+    assert np.nan in arrived._data._data and ("a", np.nan) in arrived._data._data
+    assert trip(t.series(t.column(pa.array([1])), np.nan), families).name is np.nan
+    assert trip(t.index(t.column(pa.array([1])), np.nan), families).name is np.nan
 
 
 @pytest.mark.usefixtures("twin")
@@ -264,6 +277,8 @@ def _in_pandas(name: str, column: Any) -> Any:
         "plain": np.arange(1000.0), "bool": np.array([True, None, False], object), "strings": pd.array(["a", None, "", "ünï"], "str"), "large strings": pd.array(["a", None, "", "ünï"], "str"),
         "object strings": np.array(["a", None, "b"], object), "pyarrow strings": pd.array(["a", None, "b"], pd.StringDtype("pyarrow", na_value=pd.NA)),
         "arrow strings": pd.array(["a", None, "b"], pd.ArrowDtype(pa.string())), "nullable": pd.array([1, None, 3], "Int64"), "arrow ints": pd.array([1, None, 3], pd.ArrowDtype(pa.int32())),
+        "arrow records": pd.array([[{"a": 1, "b": ["x"]}], None], pd.ArrowDtype(pa.list_(pa.struct({"a": pa.int64(), "b": pa.list_(pa.string())})))),
+        "arrow stamps": pd.array(pa.array([0, None], pa.timestamp("us", "UTC")), pd.ArrowDtype(pa.timestamp("us", "UTC"))), "arrow nulls": pd.array([None, None], pd.ArrowDtype(pa.null())),
         "list": [[1, 2], None, [], [None]], "list of lists": [[["a"], []], None, [None, ["b", "c"]]], "struct": [{"a": 1, "b": "x"}, None, {"a": None, "b": "z"}], "nested": NESTED.to_pylist(),
         "decimal32": [D("1.31"), None], "decimal64": [D("-1.3"), None], "decimal128": [D("1.31"), D("99999999999999999999.99")],
         "category": pd.Categorical.from_codes([1, 0, -1, 1], pd.Index(["low", "high"])), "ordered": pd.Categorical.from_codes([1, 0, 1], [10, 20], ordered=True),
@@ -292,6 +307,55 @@ def test_host_memory_gives_frames_and_indexes() -> None:
     for name, index in wanted.items():
         found = trip(_indexes()[name])
         assert type(found) is type(index) and found.equals(index) and list(found.names) == list(index.names)
+
+
+@pytest.mark.usefixtures("host_twin")
+def test_a_freq_that_the_values_have_not_is_left_out() -> None:
+    stamps = t.column(pa.array([0, 5, 86_400 * 10**9], pa.timestamp("ns")), np.dtype("M8[ns]"))
+    index = t.index(stamps, "d", cudf.DatetimeIndex, pd.tseries.frequencies.to_offset("D"))
+    arrived = trip(index)
+    assert type(arrived) is pd.DatetimeIndex and arrived.freq is None and len(arrived) == 3
+    one = t.index(t.column(pa.array([0], pa.timestamp("ns")), np.dtype("M8[ns]")), "d", cudf.DatetimeIndex, pd.tseries.frequencies.to_offset("D"))
+    assert trip(one).freq == "D"
+
+
+@pytest.mark.usefixtures("host_twin")
+def test_objects_stay_objects_in_indexes_and_categories() -> None:
+    texts = t.column(pa.array(["a", "b"]), np.dtype("O"))
+    assert trip(t.index(texts)).dtype == np.dtype("O")
+    assert trip(t.series(t.category([1, 0], texts))).dtype.categories.dtype == np.dtype("O")
+
+
+@pytest.mark.usefixtures("host_twin")
+def test_a_category_that_is_missing_makes_missing_values() -> None:
+    arrived = trip(t.series(t.category([0, 1, None, 2], t.column(pa.array([1.5, float("nan"), 2.5])))))
+    pd.testing.assert_series_equal(arrived, pd.Series(pd.Categorical.from_codes([0, -1, -1, 1], [1.5, 2.5])))
+
+
+LABELS: dict[str, Any] = {
+    "categories": pd.CategoricalIndex(["x", "y"], categories=["y", "x", "z"], ordered=True), "no categories": pd.CategoricalIndex([]), "periods": pd.period_range("2020", periods=2, freq="M"),
+    "intervals": pd.interval_range(0, 2), "complex": pd.Index([1j, 2j]), "int32": pd.Index([1, 2], dtype="int32"), "objects": pd.Index([1, "a", (1, 2)], dtype=object, tupleize_cols=False), "nothing": pd.Index([], dtype="str"),
+    "zone": pd.date_range("2020", periods=2, tz="UTC").rename("z"), "levels": pd.MultiIndex.from_arrays([pd.Categorical(["a", "b"]), [1, 2]], names=["p", "q"]), "no levels": pd.MultiIndex.from_arrays([pd.Index([], dtype="i4"), pd.Index([], dtype="M8[s]")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", ["twin", "host_twin"])
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_of_any_dtype(request: pytest.FixtureRequest, name: str, where: str) -> None:
+    request.getfixturevalue(where)
+    labels = LABELS[name]
+    several = isinstance(labels, pd.MultiIndex)
+    axis = {"multiindex": True, "level_dtypes": tuple(level.dtype for level in labels.levels)} if several else {"label_dtype": labels.dtype}
+    frame = t.frame({label: t.column(pa.array([1])) for label in labels}, cudf.RangeIndex(1), level_names=tuple(labels.names), **axis)
+    arrived = trip(frame)
+    pd.testing.assert_index_equal(arrived.columns if where == "host_twin" else arrived._data.to_pandas_index, frame._data.to_pandas_index, exact=True)
+
+
+@pytest.mark.usefixtures("host_twin")
+def test_a_dtype_of_labels_is_no_way_to_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = t.frame({i: t.column(pa.array([1])) for i in range(20)}, label_dtype=np.dtype("S1000000000"))
+    with pytest.raises(transload.Malformed, match="no dtype of labels"):
+        trip(frame)
 
 
 @pytest.mark.usefixtures("twin")
@@ -385,6 +449,69 @@ def test_offsets_that_point_outside(monkeypatch: pytest.MonkeyPatch, request: py
     t._content(child.data()).view("i4")[:5] = offsets
     with pytest.raises(transload.Malformed):
         trip(t.series(texts))
+
+
+@pytest.mark.parametrize("where", ["device", "host"])
+@pytest.mark.parametrize("what", ["children", "fields"])
+def test_a_child_that_is_named_twice_and_names_one_twice(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, where: str, what: str) -> None:
+    request.getfixturevalue("twin" if where == "device" else "host_twin")
+    node: Any = ("STRUCT", 2, 0, 0, None, None, ())
+    spec: Any = ("list", np.dtype("i8"))
+    for _ in range(60):
+        node = ("STRUCT", 2, 0, 0, None, None, (node, node))
+        spec = ("struct", ("a", spec), ("b", spec))
+    value = t.column(pa.array([[1], [2]]))
+    if what == "fields":
+        node = _column_tree(value)
+        for _ in range(60):
+            node = ("STRUCT", 2, 0, 0, None, None, (node, node))
+    else:
+        spec = ("struct", ("a", np.dtype("i8")), ("b", np.dtype("i8")))
+    monkeypatch.setattr(adapter, "_column", lambda column: (spec, (None, *node[1:])))
+    parts = transload.dumps(t.series(value), families=("cuda", "host"))
+    with pytest.raises(transload.Malformed, match="objects that copy what they are made of"):
+        transload.loads([bytes(parts[0]), *parts[1:]], device="host")
+
+
+def _spread(what: str) -> Any:
+    """A column of few bytes whose rows are many values."""
+    i4 = {"INT32": "i4"}
+    lists = ("list", np.dtype("i8"))
+
+    def child(name: str, values: Any) -> Any:
+        memory = np.asarray(values, i4[name])
+        return name, len(memory), 0, 0, memory.view(np.uint8), None, ()
+
+    if what == "nothing":
+        return lists, (None, 1, 0, 0, None, None, (child("INT32", [0, 1 << 30]), ("EMPTY", 1 << 30, 0, 0, None, None, ())))
+    if what == "records of nothing":
+        inner = ("STRUCT", 1 << 30, 0, 0, None, None, ())
+        return ("list", ("struct",)), (None, 1, 0, 0, None, None, (child("INT32", [0, 1 << 30]), inner))
+    text = ("STRING", 1, 0, 0, np.full(1 << 20, 97, np.uint8), None, (child("INT32", [0, 1 << 20]),))
+    codes = ("DICTIONARY32", 1 << 18, 0, 0, None, None, (child("INT32", np.zeros(1 << 18)), text))
+    return lists, (None, 1, 0, 0, None, None, (child("INT32", [0, 1 << 18]), codes))
+
+
+@pytest.mark.usefixtures("host_twin")
+@pytest.mark.parametrize("what", ["nothing", "records of nothing", "codes"])
+def test_few_bytes_do_not_become_many_values(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    monkeypatch.setattr(adapter, "_column", lambda column: _spread(what))
+    parts = transload.dumps(t.series(t.column(pa.array([1]))), families=("cuda", "host"))
+    with pytest.raises(transload.Malformed, match="codes of a dictionary|objects that copy"):
+        transload.loads([bytes(parts[0]), *parts[1:]], device="host")
+
+
+@pytest.mark.usefixtures("host_twin")
+def test_a_column_that_is_shown_without_end_is_not_copied_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = t.column(pa.array([True, False] * 50_000))
+    few = trip(t.frame({i: flags for i in range(8)}))
+    assert few.shape == (100_000, 8) and few.to_numpy().sum() == 400_000
+    with pytest.raises(transload.Malformed, match="objects that copy"):
+        trip(t.frame({i: flags for i in range(2000)}))
+
+
+def _column_tree(column: Any) -> Any:
+    return adapter._tree(column.plc_column)
 
 
 @pytest.mark.usefixtures("twin")

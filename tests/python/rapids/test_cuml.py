@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 os.environ.setdefault("RAPIDS_NO_INITIALIZE", "1")
 pytest.importorskip("cuml")
@@ -156,6 +157,10 @@ LIES: list[tuple[str, dict[str, Any]]] = [
     ("Lars", {"active_": np.array([2, 3], "i4")}), ("Lars", {"active_": np.array([-1, 0], "i4")}), ("Lars", {"beta_": np.zeros(1, "f4")}), ("KernelDensity", {"_sample_weight": np.zeros(3, "f4")}),
     ("KernelDensity", {"_X": np.zeros((20, 2), "f4")}), ("KNeighborsClassifier", {"n_samples_fit_": 2000}), ("KNeighborsClassifier", {"_y": np.zeros(3, "i4")}), ("KNeighborsClassifier", {"_fit_X": np.zeros((20, 3))}),
     ("KNeighborsClassifier", {"_fit_X": np.zeros((20, 3), "f4", order="F")}), ("UMAP", {"_sigmas": np.zeros(2, "f4")}), ("UMAP", {"n_components": 3}), ("UMAP", {"_raw_data": np.zeros((21, 3), "f4")}), ("CD", {"coef_": np.zeros(2, "f4")}),
+    ("CD", {"coef_": np.zeros(3, "f2")}), ("KMeans", {"cluster_centers_": np.zeros((4, 3), "f2")}), ("UMAP", {"_raw_data": np.zeros((20, 3), "f2")}), ("UMAP", {"_sigmas": np.zeros(20, "f2"), "_rhos": np.zeros(20, "f2")}),
+    ("SVC", {"dual_coef_": np.zeros((1, 5)), "intercept_": np.zeros(1)}), ("SVC", {"support_vectors_": scipy.sparse.csc_matrix(np.ones((5, 3), "f4"))}),
+    ("SVC", {"_support_": np.arange(0, dtype="i4"), "support_vectors_": "none", "dual_coef_": np.zeros((1, 0), "f4")}),
+    ("KNeighborsClassifier", {"_fit_X": scipy.sparse.csc_matrix(np.ones((20, 3), "f4"))}), ("UMAP", {"_raw_data": scipy.sparse.coo_matrix(np.ones((20, 3), "f4"))}),
 ]  # fmt: skip
 
 
@@ -189,7 +194,7 @@ def test_hdbscan_trees_are_looked_at() -> None:
         bad[field][1] = value
         with pytest.raises(ValueError):
             adapter._hdbscan({**state, "_state_dict": {**state["_state_dict"], "condensed_tree": bad}})
-    for change in ({"core_dists": np.zeros(2, "f4")}, {"inverse_label_map": np.zeros(2, "i8")}, {"n_leaves": 2}, {"condensed_tree": tree["child"]}):
+    for change in ({"core_dists": np.zeros(2, "f4")}, {"inverse_label_map": np.zeros(2, "i8")}, {"inverse_label_map": np.zeros(1, "i4")}, {"core_dists": np.zeros(3, "f2")}, {"n_leaves": 2}, {"condensed_tree": tree["child"]}):
         with pytest.raises(ValueError):
             adapter._hdbscan({**state, "_state_dict": {**state["_state_dict"], **change}})
     with pytest.raises(ValueError):
