@@ -46,6 +46,17 @@ void check(cudaError_t status, char const* what) {
 class Pool final : public Resource {
  public:
   explicit Pool(int device) : device_(device) {}
+  Pool(Pool const&) = delete;
+  ~Pool() override {
+    for (auto const& [nbytes, blocks] : idle_) {
+      for (std::byte* const block : blocks) {
+        if (device_ == host_twin) delete[] block;
+#ifdef TRIPS_WITH_CUDA
+        if (device_ != host_twin) (void)cudaFree(block);
+#endif
+      }
+    }
+  }
 
   std::span<std::byte> allocate(std::size_t nbytes) override {
     std::lock_guard const lock(mutex_);
