@@ -69,6 +69,8 @@ def test_larger_pieces_are_gathered_where_a_frame_costs_more_than_a_copy():
     assert len(frames) == 5 and max(frame.nbytes for frame in frames) <= 16 << 20  # four packs, and what is larger than a piece
     got = transload.loads([header, *frames], device="host")
     assert [bytes(m.host_view()) for m in got] == [bytes(m.host_view()) for m in sent]
+    few = [memory(content(800_000)), memory(content(900_000))]
+    assert [frame.pointer for frame in _core.encode(few, ("cuda", "host"), device_pack=4 << 20)[1]] == [one.pointer for one in few]  # not worth a copy
     assert len(_core.encode(sent, ("cuda", "host"))[1]) == 42
     assert len(_core.encode(sent, ("host",), device_pack=4 << 20)[1]) == 42  # what comes to host memory goes as ever
     assert len(_core.encode(b"x" * 100_000, ("cuda", "host"), device_pack=4 << 20)[0]) < 60

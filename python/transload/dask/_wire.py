@@ -75,7 +75,7 @@ DEVICE_LEAST = 128 * 1024
 """Bytes of a GPU's memory from which on it stays there on `transload://`: fewer are brought to host memory as quickly as the ends agree (docs/measuring.md)."""
 
 DEVICE_PACK = 4 * 1024 * 1024
-"""Bytes of a piece of a GPU's memory up to which pieces are gathered on other comms that take it as it is (`ucxx://`): a frame costs more there than its copy."""
+"""Bytes of a piece of a GPU's memory up to which eight and more are gathered on other comms that take it as it is (`ucxx://`): a frame costs more there than its copy."""
 
 KEY = "transload"
 """Our key in a connection's handshake: `{"format": int, "push": bool, "publish": bool}`, on our comm with `"counted": bool`."""

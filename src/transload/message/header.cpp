@@ -14,6 +14,7 @@ namespace {
 using msgpack::Reader;
 
 constexpr std::uint8_t device_payload = 2;  // in meta "!kinds"
+constexpr std::ptrdiff_t many_device_payloads = 8;  // from which on larger ones are gathered, where the writer wishes it
 
 std::size_t table(Reader& reader, std::string_view field) {
   std::size_t const at = reader.offset();
@@ -299,7 +300,8 @@ msgpack::Packer HeaderWriter::finish(std::optional<LayoutLimits> wish, Layout& l
           [&] { return cat(nnames_, " names, ", nshapes_, " shapes, ", sizes_.size(), " payloads, ", dtype_numbers_.size(), " dtypes; ", limits::table_entries, " are the most"); });
   merge_overlaps(payloads_, sizes_);
   LayoutLimits limits = wish ? *wish : default_limits(sizes_);
-  if (device_pack > limits.pack_limit && std::ranges::any_of(sizes_, &PayloadSize::device)) limits.device_pack_limit = device_pack;
+  auto const gains = [&](PayloadSize const& size) { return size.device && size.window_of < 0 && size.nbytes > limits.pack_limit && size.nbytes <= device_pack; };
+  if (std::ranges::count_if(sizes_, gains) >= many_device_payloads) limits.device_pack_limit = device_pack;
   layout = Layout::plan(sizes_, limits);
 
   msgpack::Packer out;

@@ -86,7 +86,7 @@ class HeaderWriter {
   [[nodiscard]] std::span<std::string const> families() const noexcept { return families_; }
 
   /// Merges payloads that share memory, plans the frames and returns the header's bytes; `layout` says where each payload goes.
-  /// Payloads of a GPU's memory up to `device_pack` bytes share packs, where that is more than others do.
+  /// Payloads of a GPU's memory up to `device_pack` bytes share packs, where there are many of them: a few are not worth a copy.
   [[nodiscard]] msgpack::Packer finish(std::optional<LayoutLimits> wish, Layout& layout, std::uint64_t device_pack = 0);
 
  private:
