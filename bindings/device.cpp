@@ -82,19 +82,24 @@ nb::object host_view(nb::handle self) {
   });
 }
 
+template <class Each>
+void for_each(nb::handle iterable, Each each) {
+  Ref const rows = take(PySequence_Tuple(iterable.ptr()));
+  for (Py_ssize_t i = 0; i < PyTuple_Size(rows.get()); ++i) each(PyTuple_GetItem(rows.get(), i));
+}
+
 /// `arrays`: tuples (pointer, n, itemsize, ordered).
 nb::object integer_bounds(nb::handle arrays, int device, std::uint64_t stream) {
   return guarded([&] {
-    Ref const sequence = take(PySequence_Tuple(arrays.ptr()));
     std::vector<Integers> asked;
-    for (Py_ssize_t i = 0; i < PyTuple_Size(sequence.get()); ++i) {
+    for_each(arrays, [&](PyObject* row) {
       unsigned long long pointer = 0;
       unsigned long long n = 0;
       unsigned itemsize = 0;
       int ordered = 0;
-      if (PyArg_ParseTuple(PyTuple_GetItem(sequence.get(), i), "KKIp", &pointer, &n, &itemsize, &ordered) == 0) throw Raised{};
+      if (PyArg_ParseTuple(row, "KKIp", &pointer, &n, &itemsize, &ordered) == 0) throw Raised{};
       asked.push_back({reinterpret_cast<void const*>(pointer), static_cast<std::size_t>(n), itemsize, ordered != 0});
-    }
+    });
     std::vector<IntegerBounds> found;
     {
       Released const released;
@@ -113,15 +118,14 @@ nb::object integer_bounds(nb::handle arrays, int device, std::uint64_t stream) {
 /// `masks`: tuples (pointer, first bit, n).
 nb::object set_bits(nb::handle masks, int device, std::uint64_t stream) {
   return guarded([&] {
-    Ref const sequence = take(PySequence_Tuple(masks.ptr()));
     std::vector<Bits> asked;
-    for (Py_ssize_t i = 0; i < PyTuple_Size(sequence.get()); ++i) {
+    for_each(masks, [&](PyObject* row) {
       unsigned long long pointer = 0;
       unsigned long long first = 0;
       unsigned long long n = 0;
-      if (PyArg_ParseTuple(PyTuple_GetItem(sequence.get(), i), "KKK", &pointer, &first, &n) == 0) throw Raised{};
+      if (PyArg_ParseTuple(row, "KKK", &pointer, &first, &n) == 0) throw Raised{};
       asked.push_back({reinterpret_cast<void const*>(pointer), static_cast<std::size_t>(first), static_cast<std::size_t>(n)});
-    }
+    });
     std::vector<std::uint64_t> found;
     {
       Released const released;
