@@ -68,16 +68,21 @@ def receiver(conn: Any, scheme: str, ours: bool, config: dict[str, Any]) -> None
     del owner
 
 
-def sender(conn: Any, address: str, scheme: str, ours: bool, config: dict[str, Any]) -> None:
-    owner, serializers = turn_on(scheme, ours, config)
+def send(conn: Any, address: str, rival: Rival, objects: Any, others: Any = None) -> None:
+    """Connect as `rival` says, and do what `conn` says (`pairs.drive`)."""
+    owner, serializers = turn_on(*rival)
 
     async def main() -> None:
         from distributed.comm import connect
 
-        await drive(conn, await connect(address), objects, serializers)
+        await drive(conn, await connect(address), objects, serializers, others)
 
     asyncio.run(main())
     del owner
+
+
+def sender(conn: Any, address: str, scheme: str, ours: bool, config: dict[str, Any]) -> None:
+    send(conn, address, (scheme, ours, config), objects)
 
 
 class Holder:
@@ -122,6 +127,23 @@ SIZES = {
 }
 
 
+def compare(chosen: Any, what: str, rows: list[dict[str, Any]], receiver: Any, sender: Any) -> None:
+    """Measure the rows' objects between the processes of every rival, and print and keep what was found. A row without its bytes asks a sender of ours."""
+    groups = [TCP, {**SAME_GPU, **(UCX if importlib.util.find_spec("distributed_ucxx") else {})}]
+    found = result(what, chosen.runs, rows=rows)
+    print(tables.heading(found), flush=True)
+    for rivals in groups:
+        with Pairs(receiver, sender, rivals) as pairs:
+            for row in found["rows"]:
+                times = pairs.transfers(row["name"], chosen.runs, BUDGET, IN_A_ROW)
+                row.update({who: summary(seconds) for who, seconds in times.items()})
+                if "bytes" not in row:
+                    row["bytes"] = pairs.ask(next(who for who, (_, ours, _) in rivals.items() if ours), "size")
+                print({who: f"{row[who]['median'] * 1e3:.3f} ms" for who in times}, row["name"], flush=True)
+    print(tables.device(found), flush=True)
+    keep(chosen.json, found)
+
+
 def main() -> None:
     arguments = parser(__doc__, 7)
     arguments.add_argument("--only", nargs="*", default=list(SIZES), help="objects")
@@ -131,17 +153,7 @@ def main() -> None:
     if transload.device_count() == 0:
         print("no GPU here")
         return
-    groups = [TCP, {**SAME_GPU, **(UCX if importlib.util.find_spec("distributed_ucxx") else {})}]
-    found = result("device", chosen.runs, rows=[{"name": name, "bytes": SIZES[name]} for name in chosen.only])
-    print(tables.heading(found), flush=True)
-    for rivals in groups:
-        with Pairs(receiver, sender, rivals) as pairs:
-            for row in found["rows"]:
-                times = pairs.transfers(row["name"], chosen.runs, BUDGET, IN_A_ROW)
-                row.update({who: summary(seconds) for who, seconds in times.items()})
-                print({who: f"{row[who]['median'] * 1e3:.3f} ms" for who in times}, row["name"], flush=True)
-    print(tables.device(found), flush=True)
-    keep(chosen.json, found)
+    compare(chosen, "device", [{"name": name, "bytes": SIZES[name]} for name in chosen.only], receiver, sender)
 
 
 if __name__ == "__main__":

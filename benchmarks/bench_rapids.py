@@ -8,14 +8,12 @@ Timed as in bench_device.py, and for forests until the receiver's first predicti
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 from typing import Any
 
-import tables
-from bench_device import BUDGET, IN_A_ROW, SAME_GPU, TCP, UCX, turn_on
-from pairs import Pairs, drive, serve
+from bench_device import compare, send, turn_on
+from pairs import serve
 from payloads import MiB
-from rivals import keep, parser, result, summary
+from rivals import parser
 
 
 def receiver(conn: Any, scheme: str, ours: bool, config: dict[str, Any]) -> None:
@@ -36,15 +34,7 @@ def receiver(conn: Any, scheme: str, ours: bool, config: dict[str, Any]) -> None
 
 
 def sender(conn: Any, address: str, scheme: str, ours: bool, config: dict[str, Any]) -> None:
-    owner, serializers = turn_on(scheme, ours, config)
-
-    async def main() -> None:
-        from distributed.comm import connect
-
-        await drive(conn, await connect(address), objects, serializers, {"size": size})
-
-    asyncio.run(main())
-    del owner
+    send(conn, address, (scheme, ours, config), objects, {"size": size})
 
 
 async def size(obj: object) -> int:
@@ -125,18 +115,7 @@ def main() -> None:
     if transload.device_count() == 0:
         print("no GPU here")
         return
-    groups = [TCP, {**SAME_GPU, **(UCX if importlib.util.find_spec("distributed_ucxx") else {})}]
-    found = result("rapids", chosen.runs, rows=[{"name": name} for name in chosen.only])
-    print(tables.heading(found), flush=True)
-    for rivals in groups:
-        with Pairs(receiver, sender, rivals) as pairs:
-            for row in found["rows"]:
-                times = pairs.transfers(row["name"], chosen.runs, BUDGET, IN_A_ROW)
-                row.update({who: summary(seconds) for who, seconds in times.items()})
-                row.setdefault("bytes", pairs.ask(next(who for who, (_, ours, _) in rivals.items() if ours), "size"))
-                print({who: f"{row[who]['median'] * 1e3:.3f} ms" for who in times}, row["name"], flush=True)
-    print(tables.device(found), flush=True)
-    keep(chosen.json, found)
+    compare(chosen, "rapids", [{"name": name} for name in chosen.only], receiver, sender)
 
 
 if __name__ == "__main__":
