@@ -226,20 +226,6 @@ def test_ten_thousand_trips_without_growth():
     assert len(adapter._owners) < 10
 
 
-@pytest.fixture(params=["tcp", "transload", "ucxx"])
-def client(request):
-    distributed = pytest.importorskip("distributed")
-    if request.param == "ucxx":
-        pytest.importorskip("distributed_ucxx")
-    given = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": 0, "dashboard_address": ":0"}
-    with distributed.LocalCluster(protocol=request.param, **given) as cluster, distributed.Client(cluster) as client:
-        if request.param != "transload":
-            import transload.dask
-
-            transload.dask.enable(client)
-        yield client
-
-
 def test_dask_cudf_shuffles_merges_and_groups(client):
     dask_cudf = pytest.importorskip("dask_cudf")
     rng = np.random.default_rng(0)

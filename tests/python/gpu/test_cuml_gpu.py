@@ -244,20 +244,6 @@ def test_proxies_of_cuml_accel():
     assert done.returncode == 0 and done.stdout.split()[-1] == "fine", done.stderr[-3000:]
 
 
-@pytest.fixture(params=["tcp", "transload", "ucxx"])
-def client(request):
-    distributed = pytest.importorskip("distributed")
-    if request.param == "ucxx":
-        pytest.importorskip("distributed_ucxx")
-    given = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": 0, "dashboard_address": ":0"}
-    with distributed.LocalCluster(protocol=request.param, **given) as cluster, distributed.Client(cluster) as client:
-        if request.param != "transload":
-            import transload.dask
-
-            transload.dask.enable(client)
-        yield client
-
-
 def _predict(model, data):
     return model.predict(data)
 

@@ -7,23 +7,10 @@ import pytest
 
 pytest.importorskip("distributed")
 
-from distributed import Client, LocalCluster
-
 import transload
 import transload.dask
 
 pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture(params=["tcp", "transload", "ucxx"])
-def client(request, cp):
-    if request.param == "ucxx":
-        pytest.importorskip("distributed_ucxx")
-    given = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": 0, "dashboard_address": ":0"}
-    with LocalCluster(protocol=request.param, **given) as cluster, Client(cluster) as client:
-        if request.param != "transload":
-            transload.dask.enable(client)
-        yield client
 
 
 def test_arrays_between_workers_and_the_client(client, cp):

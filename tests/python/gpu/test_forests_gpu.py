@@ -73,18 +73,10 @@ def test_models_of_nvforest(kind, families):
     assert here.forest.device == "cpu" and np.allclose(np.asarray(here.predict(data().astype("f4"))), cp.asarray(model.predict(asked)).get(), atol=1e-5)
 
 
-@pytest.mark.parametrize("protocol", ["tcp", "transload"])
-def test_a_forest_from_a_worker_is_asked_on_every_worker(protocol):
-    distributed = pytest.importorskip("distributed")
-    given = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": 0, "dashboard_address": ":0"}
-    with distributed.LocalCluster(protocol=protocol, **given) as cluster, distributed.Client(cluster) as client:
-        if protocol != "transload":
-            import transload.dask
-
-            transload.dask.enable(client)
-        workers = list(client.scheduler_info(n_workers=-1)["workers"])
-        combined = client.gather(client.submit(operator.itemgetter(0), [_classifier()], workers=[workers[0]], pure=False))
-        (everywhere,) = client.scatter([combined], broadcast=True)
-        for worker in workers:
-            got = client.gather(client.submit(lambda model, asked: model.predict(asked), everywhere, rows, workers=[worker], pure=False))
-            assert cp.array_equal(cp.asarray(got), cp.asarray(combined.predict(rows)))
+def test_a_forest_from_a_worker_is_asked_on_every_worker(client):
+    workers = list(client.scheduler_info(n_workers=-1)["workers"])
+    combined = client.gather(client.submit(operator.itemgetter(0), [_classifier()], workers=[workers[0]], pure=False))
+    (everywhere,) = client.scatter([combined], broadcast=True)
+    for worker in workers:
+        got = client.gather(client.submit(lambda model, asked: model.predict(asked), everywhere, rows, workers=[worker], pure=False))
+        assert cp.array_equal(cp.asarray(got), cp.asarray(combined.predict(rows)))
