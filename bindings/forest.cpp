@@ -37,6 +37,14 @@ std::optional<TreeliteVersion> version_of(PyObject* version) {
   return found;
 }
 
+/// Room in a bytes object, which goes to `bytes`.
+Room in_bytes(Ref& bytes) {
+  return [&bytes](std::size_t nbytes) {
+    bytes = take(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(nbytes)));
+    return std::span(reinterpret_cast<std::byte*>(PyBytes_AsString(bytes.get())), nbytes);
+  };
+}
+
 nb::object check_forest(nb::handle data, nb::handle running) {
   return guarded([&] {
     BufferView const view(data.ptr(), PyBUF_SIMPLE);
@@ -53,10 +61,7 @@ nb::object check_forest(nb::handle data, nb::handle running) {
 nb::object forest_of_treelite(std::string const& library, std::uint64_t model) {
   return guarded([&] {
     Ref bytes;
-    from_treelite(treelite_of(library), reinterpret_cast<void*>(model), [&](std::size_t nbytes) {
-      bytes = take(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(nbytes)));
-      return std::span(reinterpret_cast<std::byte*>(PyBytes_AsString(bytes.get())), nbytes);
-    });
+    from_treelite(treelite_of(library), reinterpret_cast<void*>(model), in_bytes(bytes));
     return bytes;
   });
 }
@@ -64,12 +69,10 @@ nb::object forest_of_treelite(std::string const& library, std::uint64_t model) {
 nb::object forest_for_prediction(nb::handle data) {
   return guarded([&] {
     BufferView const view(data.ptr(), PyBUF_SIMPLE);
+    Forest const forest = read_forest(view.bytes());
     Ref bytes;
-    write_for_prediction(read_forest(view.bytes()), [&](std::size_t nbytes) {
-      bytes = take(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(nbytes)));
-      return std::span(reinterpret_cast<std::byte*>(PyBytes_AsString(bytes.get())), nbytes);
-    });
-    return bytes;
+    write_for_prediction(forest, in_bytes(bytes));
+    return take(Py_BuildValue("(Oi)", bytes.get(), static_cast<int>(forest.task)));
   });
 }
 
@@ -100,8 +103,8 @@ void bind_forest(nb::module_& module) {
              "Looks at a forest in treelite's own bytes: (task type, trees, nodes, features). `running`: the version of treelite that will load it.");
   module.def("forest_of_treelite", [](nb::str library, std::uint64_t model) { return forest_of_treelite(library.c_str(), model); }, nb::arg("library"), nb::arg("model"),
              nb::sig("def forest_of_treelite(library: str, model: int) -> bytes"), "The bytes of a model of treelite's, by its handle, gathered from its buffers.");
-  module.def("forest_for_prediction", &forest_for_prediction, nb::arg("data"), nb::sig("def forest_for_prediction(data: object) -> bytes"),
-             "A forest, looked at, without its data counts, hessians and gains.");
+  module.def("forest_for_prediction", &forest_for_prediction, nb::arg("data"), nb::sig("def forest_for_prediction(data: object) -> tuple[bytes, int]"),
+             "A forest, looked at, without its data counts, hessians and gains; and its task type.");
   module.def("treelite_of_forest", [](nb::str library, nb::handle data, nb::handle running) { return treelite_of_forest(library.c_str(), data, running); }, nb::arg("library"), nb::arg("data"),
              nb::arg("running").none() = nb::none(), nb::sig("def treelite_of_forest(library: str, data: object, running: tuple[int, int, int] | None = None) -> tuple[int, object]"),
              "A model of treelite's, by its handle, of bytes that were looked at, and the memory that its arrays lie in, which is kept until the model is freed.");

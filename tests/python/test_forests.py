@@ -47,7 +47,8 @@ def test_bytes_are_gathered_as_treelite_writes_them(kind: str) -> None:
 @KINDS
 def test_without_statistics_it_predicts_the_same(kind: str) -> None:
     model = MODELS[kind]()
-    slim = _core.forest_for_prediction(model.serialize_bytes())
+    slim, task = _core.forest_for_prediction(model.serialize_bytes())
+    assert task == _core.check_forest(slim)[0]
     assert (len(slim) < len(model.serialize_bytes())) == (kind not in ("float32", "categories")) and _core.check_forest(slim) == _core.check_forest(model.serialize_bytes())
     assert np.array_equal(treelite.gtil.predict(treelite.Model.deserialize_bytes(slim), data()), treelite.gtil.predict(model, data()), equal_nan=True)
 

@@ -104,6 +104,11 @@ def checked(value: Any) -> tuple[_core.DeviceMemory, np.dtype[Any], tuple[int, .
     return memory, dtype, shape, strides, offset
 
 
+def device_place() -> _core.DeviceMemory:
+    """No bytes of the current device: by them an object without buffers is known, on arrival, to belong on a device, or in host memory where that was asked for."""
+    return _core.DeviceMemory(0, 0, _core.current_device(), None)
+
+
 def on_host(memory: _core.DeviceMemory) -> bool:
     """Whether the receiver asked for host memory in place of a GPU's."""
     return memory.device == _core.HOST_TWIN

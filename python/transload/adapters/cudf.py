@@ -20,7 +20,7 @@ from .._gpu import LEGACY_STREAM
 from .._registry import register_named
 from . import cudf_host
 from ._checks import charge, integer, label, need
-from ._device import library, on_host
+from ._device import device_place, library, on_host
 
 # ── What is used of cuDF beside its public API ───────────────────────────────────────────────────────────────
 
@@ -79,11 +79,6 @@ def _stream() -> int:
     return 2 if os.environ.get("CUDF_PER_THREAD_STREAM", "0") == "1" else LEGACY_STREAM
 
 
-def _place() -> _core.DeviceMemory:
-    """No bytes of the current device: what an object without buffers is known by on arrival."""
-    return _core.DeviceMemory(0, 0, _core.current_device(), None)
-
-
 # ── Buffers and columns, written ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -125,11 +120,6 @@ def _column(column: Any) -> tuple[Any, ...]:
 def _is_compact(column: Any) -> bool:
     """Whether its rows are what its children hold. Rows of one size need not be: a window shows them."""
     children = column.children()
-    return not children and (column.size() == 0 or _item_size(column.type()) > 0) or _whole(column)
-
-
-def _whole(column: Any) -> bool:
-    children = column.children()
     if column.offset() != 0 and (children or not _item_size(column.type())):
         return False
     if not children:
@@ -139,9 +129,9 @@ def _whole(column: Any) -> bool:
     first, *others = children
     if column.size() == 0 and first.size() == 0:
         rows = 0
-    if first.size() != rows or first.offset() != 0 or not _whole(first):
+    if first.size() != rows or first.offset() != 0 or not _is_compact(first):
         return False
-    return all(_whole(child) and (kind == "LIST" or child.size() == rows) and child.offset() == 0 for child in others)
+    return all(_is_compact(child) and (kind == "LIST" or child.size() == rows) and child.offset() == 0 for child in others)
 
 
 _ITEM_SIZES = {
@@ -412,7 +402,7 @@ def _encode_frame(frame: Any) -> tuple[Any, ...]:
     accessor = frame._data
     columns = accessor._data
     more = _subclass(frame, _internals().cudf.DataFrame, _OWN_STATE)
-    return _place(), list(columns), [_column(column) for column in columns.values()], frame.index, _axis(accessor), *_extras(frame, more)
+    return device_place(), list(columns), [_column(column) for column in columns.values()], frame.index, _axis(accessor), *_extras(frame, more)
 
 
 def _extras(frame: Any, more: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -481,7 +471,7 @@ def _need_index(index: Any) -> None:
 def _encode_series(series: Any) -> tuple[Any, ...]:
     ((name, column),) = series._data._data.items()
     more = _subclass(series, _internals().cudf.Series, _OWN_STATE)
-    return _place(), name, _column(column), series.index, *_extras(series, more)
+    return device_place(), name, _column(column), series.index, *_extras(series, more)
 
 
 def _decode_series(value: Any) -> Any:
@@ -518,11 +508,11 @@ def _encode_index(index: Any) -> tuple[Any, ...]:
     more = _subclass(index, getattr(_internals().cudf, name), frozenset(("_data", "_freq", "_range", "_name", "_names", "_levels", "_codes")))
     if name == "RangeIndex":
         span = index._range
-        return _place(), name, index.name, (span.start, span.stop, span.step), None, *more
+        return device_place(), name, index.name, (span.start, span.stop, span.step), None, *more
     if name == "MultiIndex":
-        return _place(), name, index._name, ([_column(column) for column in index._data._data.values()], list(index._names)), None, *more
+        return device_place(), name, index._name, ([_column(column) for column in index._data._data.values()], list(index._names)), None, *more
     ((label_, column),) = index._data._data.items()
-    return _place(), name, label_, _column(column), getattr(index, "_freq", None), *more
+    return device_place(), name, label_, _column(column), getattr(index, "_freq", None), *more
 
 
 def _decode_index(value: Any) -> Any:
@@ -586,7 +576,7 @@ register_named(
 
 
 def _encode_dtype(dtype: Any) -> tuple[Any, ...]:
-    return _place(), spec_of(dtype)
+    return device_place(), spec_of(dtype)
 
 
 def _decode_dtype(value: Any) -> Any:
@@ -608,7 +598,7 @@ register_named(
 
 
 def _encode_column(column: Any) -> tuple[Any, ...]:
-    return _place(), _column(column)
+    return device_place(), _column(column)
 
 
 def _decode_column(value: Any) -> Any:
@@ -636,11 +626,11 @@ def _compact(column: Any) -> Any:
 
 
 def _encode_plc_column(column: Any) -> tuple[Any, ...]:
-    return _place(), _tree(_compact(column))
+    return device_place(), _tree(_compact(column))
 
 
 def _encode_plc_table(table: Any) -> tuple[Any, ...]:
-    return _place(), [_tree(_compact(column)) for column in table.columns()]
+    return device_place(), [_tree(_compact(column)) for column in table.columns()]
 
 
 def _view(memory: Any) -> Any:

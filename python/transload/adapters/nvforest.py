@@ -13,7 +13,7 @@ from .. import _core
 from .._errors import Unsupported
 from .._registry import register_named
 from ._checks import integer, need
-from ._device import library, on_host
+from ._device import device_place, library, on_host
 
 _CLASSES = [f"{device}ForestInference{task}" for device in ("CPU", "GPU") for task in ("Classifier", "Regressor")]
 _LAYOUTS = ("depth_first", "breadth_first", "layered")
@@ -41,8 +41,7 @@ class _Forest:
 
 def load(content: bytes, **how: Any) -> Any:
     """Return an inference model of a forest's bytes; `how` as for ``nvforest.load_from_treelite_model``."""
-    task = _core.check_forest(content)[0]
-    model = library("nvforest").load_from_treelite_model(_Forest(_core.forest_for_prediction(content), task), **how)
+    model = library("nvforest").load_from_treelite_model(_Forest(*_core.forest_for_prediction(content)), **how)
     model.forest._treelite_model_bytes = content
     return model
 
@@ -50,10 +49,8 @@ def load(content: bytes, **how: Any) -> Any:
 def _encode_model(model: Any) -> tuple[Any, ...]:
     forest = model.forest
     on_gpu = forest.device == "gpu"
-    # No bytes of the device say that it was on one, and ask for one on arrival; in host memory it is a model of the CPU.
-    place = _core.DeviceMemory(0, 0, _core.current_device(), None) if on_gpu else None
     align = None if forest.align_bytes == (0 if on_gpu else 64) else forest.align_bytes
-    return place, forest.treelite_model_bytes, forest.layout, forest.default_chunk_size, align, forest.precision
+    return device_place() if on_gpu else None, forest.treelite_model_bytes, forest.layout, forest.default_chunk_size, align, forest.precision
 
 
 def _decode_model(value: Any) -> Any:

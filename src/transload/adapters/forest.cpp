@@ -291,28 +291,34 @@ std::size_t padded(std::size_t nbytes) { return (nbytes + field_alignment - 1) /
 
 FieldKind const& kind_of(std::size_t i) { return i < model_fields.size() ? model_fields[i] : tree_fields[(i - model_fields.size()) % tree_fields.size()]; }
 
+/// Fields as treelite writes them: an array behind its length.
+void write_fields(std::span<ForestField const> fields, Room const& room) {
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < fields.size(); ++i) total += (kind_of(i).array ? sizeof(fields[i].n) : 0) + fields[i].n * fields[i].itemsize;
+  std::byte* to = room(total).data();
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    ForestField const& field = fields[i];
+    if (kind_of(i).array) {
+      std::memcpy(to, &field.n, sizeof field.n);
+      to += sizeof field.n;
+    }
+    std::size_t const nbytes = field.n * field.itemsize;
+    if (nbytes > 0) std::memcpy(to, field.data, nbytes);
+    to += nbytes;
+  }
+}
+
 }  // namespace
 
 Forest read_forest(std::span<std::byte const> bytes, std::optional<TreeliteVersion> running) { return Reader(bytes, running).read(); }
 
-void write_for_prediction(Forest const& forest, std::function<std::span<std::byte>(std::size_t)> const& room) {
-  auto const is_statistic = [](std::size_t i) {
-    std::size_t const place = i < model_fields.size() ? 0 : (i - model_fields.size()) % tree_fields.size();
-    return place >= data_count && place <= gain_present;
-  };
-  auto const nbytes_of = [&](std::size_t i) { return is_statistic(i) ? 0 : static_cast<std::size_t>(forest.fields[i].n * forest.fields[i].itemsize); };
-  std::size_t total = 0;
-  for (std::size_t i = 0; i < forest.fields.size(); ++i) total += (kind_of(i).array ? sizeof(std::uint64_t) : 0) + nbytes_of(i);
-  std::byte* to = room(total).data();
-  for (std::size_t i = 0; i < forest.fields.size(); ++i) {
-    if (kind_of(i).array) {
-      std::uint64_t const n = is_statistic(i) ? 0 : forest.fields[i].n;
-      std::memcpy(to, &n, sizeof n);
-      to += sizeof n;
-    }
-    if (nbytes_of(i) > 0) std::memcpy(to, forest.fields[i].data, nbytes_of(i));
-    to += nbytes_of(i);
+void write_for_prediction(Forest const& forest, Room const& room) {
+  std::vector<ForestField> fields = forest.fields;
+  for (std::size_t i = model_fields.size(); i < fields.size(); ++i) {
+    std::size_t const place = (i - model_fields.size()) % tree_fields.size();
+    if (place >= data_count && place <= gain_present) fields[i].n = 0;
   }
+  write_fields(fields, room);
 }
 
 Treelite Treelite::open(std::string const& library) {
@@ -333,29 +339,21 @@ Treelite Treelite::open(std::string const& library) {
   return found;
 }
 
-void from_treelite(Treelite const& treelite, void* model, std::function<std::span<std::byte>(std::size_t)> const& room) {
+void from_treelite(Treelite const& treelite, void* model, Room const& room) {
   TreeliteFrame* frames = nullptr;  // of treelite's, for this thread, until the next call
   std::size_t nframes = 0;
   if (treelite.serialize(model, &frames, &nframes) != 0) treelite_failed(treelite, "a model could not be written");
   expects(nframes >= model_fields.size() && (nframes - model_fields.size()) % tree_fields.size() == 0, ErrorKind::unsupported,
           [&] { return cat("a model of ", nframes, " fields, which is none of treelite 4"); });
-  std::size_t total = 0;
+  std::vector<ForestField> fields;
+  fields.reserve(nframes);
   for (std::size_t i = 0; i < nframes; ++i) {
+    TreeliteFrame const& frame = frames[i];
     FieldKind const& kind = kind_of(i);
-    expects(kind.array || frames[i].nitem == 1, ErrorKind::unsupported, [&] { return cat("treelite's ", kind.name, " has ", frames[i].nitem, " items"); });
-    total += (kind.array ? sizeof(std::uint64_t) : 0) + frames[i].nitem * frames[i].itemsize;
+    expects(kind.array || frame.nitem == 1, ErrorKind::unsupported, [&] { return cat("treelite's ", kind.name, " has ", frame.nitem, " items"); });
+    fields.push_back({.data = static_cast<std::byte const*>(frame.buf), .n = frame.nitem, .itemsize = static_cast<std::uint32_t>(frame.itemsize)});
   }
-  std::byte* to = room(total).data();
-  for (std::size_t i = 0; i < nframes; ++i) {
-    if (kind_of(i).array) {
-      auto const n = static_cast<std::uint64_t>(frames[i].nitem);
-      std::memcpy(to, &n, sizeof n);
-      to += sizeof n;
-    }
-    std::size_t const nbytes = frames[i].nitem * frames[i].itemsize;
-    if (nbytes > 0) std::memcpy(to, frames[i].buf, nbytes);
-    to += nbytes;
-  }
+  write_fields(fields, room);
 }
 
 Buffer from_treelite(Treelite const& treelite, void* model, Resource& resource) {

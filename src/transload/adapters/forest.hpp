@@ -49,9 +49,12 @@ struct Forest {
 /// @throws Error{malformed} with the offset (bytes) and the field; Error{unsupported} for a version that is not taken, and for fields of a later one.
 [[nodiscard]] Forest read_forest(std::span<std::byte const> bytes, std::optional<TreeliteVersion> running = std::nullopt);
 
+/// Gives so many bytes to write to.
+using Room = std::function<std::span<std::byte>(std::size_t nbytes)>;
+
 /// Writes a forest without what only training and inspection ask for (data counts, hessians, gains), to where `room(nbytes)` says: less to
 /// parse for who loads it to predict.
-void write_for_prediction(Forest const& forest, std::function<std::span<std::byte>(std::size_t)> const& room);
+void write_for_prediction(Forest const& forest, Room const& room);
 
 /// A field as treelite's C API has it (`TreelitePyBufferFrame`).
 struct TreeliteFrame {
@@ -79,7 +82,7 @@ struct Treelite {
 /// @throws Error{failed} what treelite says.
 [[nodiscard]] Buffer from_treelite(Treelite const& treelite, void* model, Resource& resource = default_resource());
 /// The same, to where `room(nbytes)` says.
-void from_treelite(Treelite const& treelite, void* model, std::function<std::span<std::byte>(std::size_t)> const& room);
+void from_treelite(Treelite const& treelite, void* model, Room const& room);
 
 /// A model of treelite's and the block that its arrays lie in. The model must be freed first, by `Treelite::free_model`.
 struct TreeliteModel {
